@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
-from rigops.autoinstall import preseed, render, strict_yaml, user_data
-from rigops.autoinstall.installation import Choices, decide
+from rigops.autoinstall import preseed, render, user_data, user_data_model
+from rigops.autoinstall.installation import Choices, Installation, decide
 from rigops.catalog import load
 from tests.lab import cache, namespace
 from tests.lab.errors import LabError
@@ -77,25 +77,27 @@ class Case:
         """That the installer makes by itself."""
         return "@rootfs" if (self.distribution, self.root) == ("debian", "btrfs") else ""
 
-    def text(self) -> str:
-        """The rendered file, for the lab's key and user."""
+    def installation(self) -> Installation:
+        """For the lab's key and user."""
         user = replace(BIOS.users[0], name=USER)
         key = cache.key().with_suffix(".pub").read_text().strip()
         choices = Choices(distribution=self.distribution, root=self.root, keys=(key,))
         capture = replace(BIOS, users=(user,), disks=(NVME,))
-        return render.files(decide(capture, choices, load()), capture.disks)[0].text
+        return decide(capture, choices, load())
 
     def parts(self) -> list[Part]:
-        text = self.text()
+        installation = self.installation()
         if self.distribution == "debian":
+            text = render.render_preseed(installation)
             return list(_of_recipe(preseed.answer_of(text, "partman-auto/expert_recipe")))
-        return list(_of_actions(text))
+        return list(_of_actions(user_data.document(installation, ())))
 
     def late_commands(self) -> list[str]:
-        text = self.text()
+        installation = self.installation()
         if self.distribution == "debian":
+            text = render.render_preseed(installation)
             return [preseed.answer_of(text, "preseed/late_command")]
-        return user_data.late_commands(text)
+        return render.late_commands(installation)
 
 
 def _of_recipe(recipe: str) -> Iterator[Part]:
@@ -105,10 +107,8 @@ def _of_recipe(recipe: str) -> Iterator[Part]:
         yield Part(kind, where[1] if where else "", 0 if one["most"] == "-1" else int(one["least"]))
 
 
-def _of_actions(text: str) -> Iterator[Part]:
-    autoinstall = cast("dict[str, dict[str, list[dict[str, str]]]]",
-                       strict_yaml.parse(text)["autoinstall"])  # fmt: skip
-    actions = autoinstall["storage"]["config"]
+def _of_actions(document: dict[str, object]) -> Iterator[Part]:
+    actions = cast("list[dict[str, str]]", user_data_model.storage(document))
     formats = {one["volume"]: one for one in actions if one["type"] == "format"}
     mounts = {one["device"]: one["path"] for one in actions if one["type"] == "mount"}
     for one in actions:

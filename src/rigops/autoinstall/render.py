@@ -1,14 +1,13 @@
-"""The files for an installer, rendered and then read again by the strict models."""
+"""The files for an installer, and what the strict models say of them."""
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address, ip_interface
 from typing import TYPE_CHECKING, Final
 
-from rigops.autoinstall import preseed, user_data
+from rigops.autoinstall import preseed, user_data, user_data_model
 from rigops.autoinstall.disk_match import SERIAL, Entry, disks_matched
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
@@ -51,11 +50,19 @@ def files(installation: Installation, captured: Sequence[Disk]) -> tuple[Rendere
     """RigopsError where a model finds a fault, or another captured disk would be matched."""
     mode = _SECRET if installation.has_secret else _OPEN
     if installation.release.distribution == "ubuntu":
-        text = render_user_data(installation)
-        faults = user_data.faults(text)
-        entries = [] if faults else [Entry(SERIAL, glob) for glob in user_data.serial_globs(text)]
-        meta = f"# {MARKER}\ninstance-id: {_quoted(f'rigops-{installation.hostname}')}\n"
-        rendered = [RenderedFile("user-data", text, mode), RenderedFile("meta-data", meta, _OPEN)]
+        document = user_data.document(installation, late_commands(installation))
+        faults = user_data_model.faults(document)
+        entries = [Entry(SERIAL, entry.glob) for entry in installation.target.entries]
+        head = (
+            f"#cloud-config\n# {MARKER}\n# For {_plain(installation.host)}, captured "
+            f"{_plain(installation.captured_at)}: Ubuntu {installation.release.version} on "
+            f"{installation.target.name} ({_plain(installation.target.model)}), which it wipes.\n"
+        )
+        meta = user_data.as_yaml({"instance-id": f"rigops-{installation.hostname}"})
+        rendered = [
+            RenderedFile("user-data", head + user_data.as_yaml(document), mode),
+            RenderedFile("meta-data", f"# {MARKER}\n{meta}", _OPEN),
+        ]
     else:
         text = render_preseed(installation)
         faults = preseed.faults(text)
@@ -82,15 +89,13 @@ def _disk_faults(entries: Iterable[Entry], target: str, captured: Sequence[Disk]
     ]
 
 
-def render_user_data(installation: Installation) -> str:
-    in_target = "curtin in-target --target=/target --"
-    return render(
-        "autoinstall/user-data.j2",
-        q=_quoted,
-        apt_policy=_apt_policy(),
-        subvolumes=render("autoinstall/subvolumes.sh.j2", in_target=in_target).strip(),
-        **_values(installation),
-    )
+def late_commands(installation: Installation) -> list[str]:
+    """Of an Ubuntu installer."""
+    commands = [_apt_policy() + "\n"]
+    if installation.root == "btrfs":
+        in_target = "curtin in-target --target=/target --"
+        commands.append(render("autoinstall/subvolumes.sh.j2", in_target=in_target))
+    return commands
 
 
 def render_preseed(installation: Installation) -> str:
@@ -143,11 +148,6 @@ def _values(installation: Installation) -> dict[str, object]:
         "keyboard_variant": installation.keyboard_variant,
         "has_boot_partition": installation.has_boot_partition,
     }
-
-
-def _quoted(value: object) -> str:
-    """As JSON, which YAML reads the same way."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
 def _plain(text: str) -> str:

@@ -1,209 +1,158 @@
-"""The strict model of an Ubuntu autoinstall file.
-
-The installer's own schema accepts nearly everything: unknown keys, and any storage section.
-"""
+"""What an Ubuntu autoinstall file says, as data, and its text as YAML."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, cast
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import indent
+from typing import TYPE_CHECKING, Final
 
-from rigops.autoinstall import strict_yaml
-from rigops.autoinstall.shape import Kinds, ListOf, Map, MapOf, OneOf, Program, Text, Whole
+if TYPE_CHECKING:
+    from rigops.autoinstall.installation import Account, Installation
+    from rigops.autoinstall.networks import Wired
 
-_TRUE, _FALSE = OneOf((True,)), OneOf((False,))
-_EITHER: Final = OneOf((True, False))
-_NAME: Final = Text(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
-_MAC: Final = Text(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
-_ADDRESS: Final = Text(r"[0-9a-fA-F:.]{2,45}")
-_SIZE: Final = Text(r"[1-9][0-9]{0,4}[MG]")
-_GLOB: Final = Text(r"[A-Za-z0-9._:+/#=@,*\[\]-]{6,240}")  # and of such no match of everything
-_WIPE: Final = OneOf(("superblock",))
+_INDENT: Final = "  "
+_WIDTH: Final = 60
+# A key like "no" or "1e3" is another value without quotes.
+_PLAIN_KEY = re.compile(r"(?!(no|off|on|true|false|yes|y|n|null)$)[a-z]+[0-9]?([_-][a-z]+)*")
 
-_ETHERNET = Map(
-    {
-        "match": Map({"macaddress": _MAC}),
-        "set-name": _NAME,
-        "dhcp4": _EITHER,
-        "addresses": ListOf(Text(r"[0-9a-fA-F:.]{2,45}/[0-9]{1,3}")),
-        "routes": ListOf(Map({"to": OneOf(("default",)), "via": _ADDRESS})),
-        "nameservers": Map(
-            {"addresses": ListOf(_ADDRESS), "search": ListOf(Text(r"[A-Za-z0-9.-]{1,253}"), 0)}
-        ),
-    },
-    optional=("addresses", "routes", "nameservers"),
-)
-_WIFI = Map(
-    {
-        "dhcp4": _TRUE,
-        "access-points": MapOf(r"[ -~]{1,32}", Map({"password": Text(r"[ -~]{8,64}")})),
+
+def document(installation: Installation, late_commands: Sequence[str]) -> dict[str, object]:
+    return {
+        "autoinstall": {
+            "version": 1,
+            "locale": installation.locale,
+            "timezone": installation.timezone,
+            "keyboard": {
+                "layout": installation.keyboard,
+                "variant": installation.keyboard_variant,
+            },
+            "source": {"search_drivers": False},
+            "drivers": {"install": False},
+            "oem": {"install": False},
+            "codecs": {"install": False},
+            "kernel": {"flavor": installation.kernel.flavor},
+            "updates": "security",
+            "shutdown": "reboot",
+            "ssh": {"install-server": True, "allow-pw": False},
+            "network": _network(installation),
+            "storage": {"swap": {"size": 0}, "config": list(_storage(installation))},
+            "user-data": {
+                "hostname": installation.hostname,
+                "preserve_hostname": False,
+                "ssh_pwauth": False,
+                "disable_root": installation.account.name != "root",
+                "users": [_user(installation.account)],
+            },
+            "late-commands": list(late_commands),
+        }
     }
-)
-_ACTIONS: Final = {
-    "disk": Map(
-        {
-            "type": OneOf(("disk",)),
-            "id": _NAME,
-            "match": ListOf(Map({"serial": _GLOB})),
-            "ptable": OneOf(("gpt",)),
-            "wipe": OneOf(("superblock-recursive",)),
-            "preserve": _FALSE,
-            "grub_device": _EITHER,
+
+
+def _network(installation: Installation) -> dict[str, object]:
+    network: dict[str, object] = {"version": 2}
+    if installation.wired:
+        network["ethernets"] = {card.name: _card(card, installation) for card in installation.wired}
+    if installation.wireless:
+        network["wifis"] = {
+            card.name: {"dhcp4": True, "access-points": {card.ssid: {"password": card.secret}}}
+            for card in installation.wireless
         }
-    ),
-    "partition": Map(
-        {
-            "type": OneOf(("partition",)),
-            "id": _NAME,
-            "device": _NAME,
-            "size": _SIZE,
-            "flag": OneOf(("boot", "bios_grub")),
-            "wipe": _WIPE,
-            "grub_device": _TRUE,
-        },
-        optional=("flag", "grub_device"),
-    ),
-    "rest": Map(
-        {
-            "type": OneOf(("partition",)),
-            "id": _NAME,
-            "device": _NAME,
-            "size": OneOf((-1,)),
-            "wipe": _WIPE,
-        }
-    ),
-    "format": Map(
-        {
-            "type": OneOf(("format",)),
-            "id": _NAME,
-            "volume": _NAME,
-            "fstype": OneOf(("btrfs", "ext4", "fat32")),
-        }
-    ),
-    "mount": Map(
-        {
-            "type": OneOf(("mount",)),
-            "id": _NAME,
-            "device": _NAME,
-            "path": OneOf(("/", "/boot", "/boot/efi")),
-        }
-    ),
-}
-_USER = Map(
-    {
-        "name": Text(r"[a-z_][a-z0-9_-]{0,31}"),
-        "uid": Whole(1, 60000),
-        "groups": ListOf(OneOf(("adm", "sudo", "video", "render"))),
-        "shell": OneOf(("/bin/bash",)),
-        "sudo": OneOf(("ALL=(ALL) NOPASSWD:ALL",)),
-        "lock_passwd": _TRUE,
-        "ssh_authorized_keys": ListOf(Text(r"(sk-)?(ssh|ecdsa)-[ -~]{20,2000}")),
-    },
-    optional=("uid", "groups", "shell", "sudo"),
-)
+    return network
 
 
-class _Actions:
-    """A partition that takes the rest of the disk is a kind of its own."""
-
-    def faults(self, value: object, place: str) -> Iterator[str]:
-        kinds = Kinds("type", _ACTIONS)
-        is_rest = isinstance(value, dict) and value.get("size") == -1
-        yield from (_ACTIONS["rest"] if is_rest else kinds).faults(value, place)
-
-
-_FILE = Map(
-    {
-        "autoinstall": Map(
-            {
-                "version": OneOf((1,)),
-                "locale": Text(r"[A-Za-z_.0-9-]{1,30}"),
-                "timezone": Text(r"[A-Za-z0-9_+/-]{1,60}"),
-                "keyboard": Map({"layout": Text(r"[a-z]{2,10}"), "variant": Text(r"[\w-]{0,40}")}),
-                "source": Map({"search_drivers": _FALSE}),
-                "drivers": Map({"install": _FALSE}),
-                "oem": Map({"install": _FALSE}),
-                "codecs": Map({"install": _FALSE}),
-                "kernel": Map({"flavor": OneOf(("generic", "hwe"))}),
-                "updates": OneOf(("security",)),
-                "shutdown": OneOf(("reboot",)),
-                "ssh": Map({"install-server": _TRUE, "allow-pw": _FALSE}),
-                "network": Map(
-                    {
-                        "version": OneOf((2,)),
-                        "ethernets": MapOf(_NAME.pattern, _ETHERNET),
-                        "wifis": MapOf(_NAME.pattern, _WIFI),
-                    },
-                    optional=("ethernets", "wifis"),
-                ),
-                "storage": Map({"swap": Map({"size": OneOf((0,))}), "config": ListOf(_Actions())}),
-                "user-data": Map(
-                    {
-                        "hostname": Text(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"),
-                        "preserve_hostname": _FALSE,
-                        "ssh_pwauth": _FALSE,
-                        "disable_root": _EITHER,
-                        "users": ListOf(_USER),
-                    }
-                ),
-                "late-commands": ListOf(Program()),
+def _card(card: Wired, installation: Installation) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "match": {"macaddress": card.mac},
+        "set-name": card.name,
+        "dhcp4": card.is_dhcp,
+    }
+    if card.addresses:
+        entry["addresses"] = list(card.addresses)
+        if card.gateways:
+            entry["routes"] = [{"to": "default", "via": gateway} for gateway in card.gateways]
+        if installation.nameservers:
+            entry["nameservers"] = {
+                "addresses": list(installation.nameservers),
+                "search": list(installation.search),
             }
-        )
+    return entry
+
+
+def _storage(installation: Installation) -> Iterator[dict[str, object]]:
+    is_uefi = installation.firmware == "uefi"
+    yield {
+        "type": "disk",
+        "id": "disk",
+        "match": [{"serial": entry.glob} for entry in installation.target.entries],
+        "ptable": "gpt",
+        "wipe": "superblock-recursive",
+        "preserve": False,
+        "grub_device": not is_uefi,
     }
-)
+    if is_uefi:
+        yield _partition("efi", "1G", flag="boot", wipe="superblock", grub_device=True)
+        yield _format("efi", "fat32")
+    else:
+        yield _partition("grub", "1M", flag="bios_grub", wipe="superblock")
+    if installation.has_boot_partition:
+        yield _partition("boot", "1G", wipe="superblock")
+        yield _format("boot", "ext4")
+    yield _partition("root", -1, wipe="superblock")
+    yield _format("root", installation.root)
+    yield _mount("root", "/")
+    if installation.has_boot_partition:
+        yield _mount("boot", "/boot")
+    if is_uefi:
+        yield _mount("efi", "/boot/efi")
 
 
-def faults(text: str) -> list[str]:
-    """All that is wrong with a rendered file; RigopsError where it cannot be read at all."""
-    if not text.startswith("#cloud-config\n"):
-        return ["the first line is not #cloud-config"]
-    document = strict_yaml.parse(text)
-    found = list(_FILE.faults(document, "user-data"))
-    return found or list(_storage_faults(_actions(document)))
+def _partition(name: str, size: str | int, **more: object) -> dict[str, object]:
+    return {"type": "partition", "id": f"partition-{name}", "device": "disk", "size": size, **more}
 
 
-def serial_globs(text: str) -> list[str]:
-    """What the disk of a file is matched by, in order."""
-    actions = _actions(strict_yaml.parse(text))
-    return [
-        entry["serial"]
-        for action in actions
-        if action["type"] == "disk"
-        for entry in cast("list[dict[str, str]]", action["match"])
-    ]
+def _format(name: str, kind: str) -> dict[str, object]:
+    volume = f"partition-{name}"
+    return {"type": "format", "id": f"format-{name}", "volume": volume, "fstype": kind}
 
 
-def late_commands(text: str) -> list[str]:
-    return cast("dict[str, list[str]]", strict_yaml.parse(text)["autoinstall"])["late-commands"]
+def _mount(name: str, path: str) -> dict[str, object]:
+    return {"type": "mount", "id": f"mount-{name}", "device": f"format-{name}", "path": path}
 
 
-def _actions(document: Mapping[str, object]) -> list[dict[str, object]]:
-    autoinstall = cast("dict[str, dict[str, list[dict[str, object]]]]", document["autoinstall"])
-    return autoinstall["storage"]["config"]
+def _user(account: Account) -> dict[str, object]:
+    user: dict[str, object] = {"name": account.name}
+    if account.uid is not None:
+        user["uid"] = account.uid
+    if account.name != "root":
+        user["groups"] = list(account.groups)
+        user["shell"] = "/bin/bash"
+        user["sudo"] = "ALL=(ALL) NOPASSWD:ALL"
+    user["lock_passwd"] = True
+    user["ssh_authorized_keys"] = list(account.keys)
+    return user
 
 
-def _storage_faults(actions: list[dict[str, object]]) -> Iterator[str]:
-    """Each action names one before it, and there is one disk with one root."""
-    known: dict[object, str] = {}
-    refers = {"partition": ("device", "disk"), "format": ("volume", "partition"),
-              "mount": ("device", "format")}  # fmt: skip
-    for number, action in enumerate(actions):
-        kind, place = str(action["type"]), f"storage.config[{number}]"
-        if action["id"] in known:
-            yield f"{place}.id: {action['id']!r} for the second time"
-        known[action["id"]] = kind
-        if kind in refers:
-            key, other = refers[kind]
-            if known.get(action[key]) != other:
-                yield f"{place}.{key}: {action[key]!r} is no {other} above it"
-        later = [other["type"] for other in actions[number + 1 :]]
-        if kind == "partition" and action["size"] == -1 and kind in later:
-            yield f"{place}.size: takes the rest, and is not the last"
-    kinds = list(known.values())
-    if kinds.count("disk") != 1:
-        yield f"storage.config: {kinds.count('disk')} disks, and only the captured one may be named"
-    paths = [action["path"] for action in actions if action["type"] == "mount"]
-    if paths.count("/") != 1 or len(set(paths)) != len(paths):
-        yield f"storage.config: mounts of {paths}"
-    if sum(action.get("grub_device") is True for action in actions) != 1:
-        yield "storage.config: not one grub_device"
+def as_yaml(block: Mapping[str, object] | Sequence[object]) -> str:
+    """Blocks whose scalars are JSON, which YAML reads the same way; texts of lines as they are."""
+    if isinstance(block, Mapping):
+        entries = [(f"{_key(key)}:", value) for key, value in block.items()]
+    else:
+        entries = [("-", value) for value in block]
+    return "".join(_entry(head, value) for head, value in entries)
+
+
+def _key(key: str) -> str:
+    return key if _PLAIN_KEY.fullmatch(key) else json.dumps(key)
+
+
+def _entry(head: str, value: object) -> str:
+    if isinstance(value, str) and value.endswith("\n"):
+        return f"{head} |\n{indent(value, _INDENT)}"
+    text = json.dumps(value)
+    is_long = len(text) > _WIDTH or "{" in text or "\\n" in text
+    if isinstance(value, (dict, list)) and is_long:
+        block = indent(as_yaml(value), _INDENT)
+        return f"{head} {block.lstrip()}" if head == "-" else f"{head}\n{block}"
+    return f"{head} {text}\n"

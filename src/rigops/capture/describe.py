@@ -159,8 +159,8 @@ def _driver(subject: Subject) -> Driver | None:
     absent = {*subject.controller.missing, *subject.controller.damaged}
     pinned = locked.sets[0] if locked.sets else None
     return Driver(
-        version=locked.version,
-        flavor=locked.flavor,
+        version=locked.driver.version,
+        flavor=locked.driver.flavor,
         proven_at=locked.at,
         packages=tuple(
             Package(

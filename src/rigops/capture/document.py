@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Final, Literal
 
-from rigops.capture.json_dataclass import NAME, from_json, to_json
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import HOST, Evidence
+from rigops.json_dataclass import NAME, from_json, to_json
 from rigops.json_fields import parse as parse_fields
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import socket
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from rigops.converge.request import PreflightWhen
     from rigops.converge.result import HostResult
     from rigops.inventory import Inventory, InventoryHost
+    from rigops.inventory.spec import RigSpec
     from rigops.record.lockfile import LockedHost
 
 APPLY_SCHEMA = "rigops.apply/1"
@@ -207,8 +209,7 @@ def host_requests(inventory: Inventory, patterns: Sequence[str]) -> list[HostReq
         HostRequest(
             host.name,
             Target.from_host_data(host.name, host.data),
-            _with_catalog(host, inventory.path),
-            host.spec,
+            *_with_catalog(host, inventory.path),
             locked=known.hosts.get(host.name),
             lock=path,
         )
@@ -217,13 +218,13 @@ def host_requests(inventory: Inventory, patterns: Sequence[str]) -> list[HostReq
     ]
 
 
-def _with_catalog(host: InventoryHost, inventory: Path) -> Mapping[str, object]:
-    """Its data, with the catalog as an absolute path: a deploy does not know the inventory."""
+def _with_catalog(host: InventoryHost, inventory: Path) -> tuple[Mapping[str, object], RigSpec]:
+    """With the catalog as an absolute path: a deploy does not know the inventory."""
     if not host.spec.catalog:
-        return host.data
+        return host.data, host.spec
     path = inventory.parent.absolute() / Path(host.spec.catalog).expanduser()
     load_once(path)  # a broken catalog is a usage error, not a host's
-    return {**host.data, "catalog": str(path)}
+    return {**host.data, "catalog": str(path)}, replace(host.spec, catalog=str(path))
 
 
 def failed_hosts(run: FleetRun) -> frozenset[str]:

@@ -139,8 +139,6 @@ class Concern:
     # What the deploy is going to ask: collected in one exec. Anything else costs a second one.
     facts: Callable[[RigSpec], Sequence[type[SectionFact[Any]]]] = _none
     files: Callable[[RigSpec], Sequence[str]] = _none
-    # Where it writes on hosts, as shell patterns: whose a file is that the ownership record lost.
-    writes: tuple[str, ...] = ()
     # Keys that hosts make for themselves, as shell patterns: nobody is advised to delete one.
     keys_made: tuple[str, ...] = ()
     # What it writes down on hosts besides.

@@ -9,26 +9,42 @@ from typing import TYPE_CHECKING
 from pyinfra.context import host
 
 from rigops.concerns.inventory_specs import InventorySpecs
-from rigops.concerns.record_rebuilt import record_rebuilt
 from rigops.concerns.registry import concern, read, self_checks
-from rigops.plan.context import provide
+from rigops.errors import RigopsError
+from rigops.facts.sections import RigopsState
+from rigops.inventory.spec import RigSpec
+from rigops.ownership.ownership import Ownership
+from rigops.plan.commands import blockers
+from rigops.plan.context import provide, provided
 
 if TYPE_CHECKING:
+    from pyinfra.api.host import Host
     from pyinfra.api.inventory import Inventory
-
-    from rigops.inventory.spec import RigSpec
 
 
 def deploy(name: str) -> None:
     run = concern(name).deploy
     if run is not None:
-        spec = read(host.data.dict())
-        provide(host, spec)
+        spec = _spec(host)
         provide(host, InventorySpecs(partial(_specs, host.inventory)))
         provide(host, self_checks(spec))
-        record_rebuilt(name="Ownership record")
-        run(spec)
+        try:
+            Ownership.of(host.get_fact(RigopsState))
+        except RigopsError as error:
+            reasons = tuple(f"{one.message}; {one.fix}" for one in error.problems)
+            blockers(name="Ownership record", concern=name, reasons=reasons)
+        else:
+            run(spec)
+
+
+def _spec(of: Host) -> RigSpec:
+    """Rigops provides it; under plain pyinfra the first deploy reads it for all."""
+    spec = provided(of, RigSpec)
+    if spec is None:
+        spec = read(of.data.dict())
+        provide(of, spec)
+    return spec
 
 
 def _specs(inventory: Inventory) -> Mapping[str, RigSpec]:
-    return {one.name: read(one.data.dict()) for one in inventory}
+    return {one.name: _spec(one) for one in inventory}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -81,7 +82,7 @@ _OF_NO_CONCERN: Final = (
 
 
 def damaged_records(state: RigopsState) -> Iterator[HostRecord]:
-    """Of those that are there, but for the ownership record, which is rebuilt."""
+    """Of those that are there, but for the ownership record, which `Ownership.of` judges."""
     of_concerns = chain.from_iterable(concern.records() for concern in registry.CONCERNS)
     for record in (*_OF_NO_CONCERN, *of_concerns):
         if not _is_whole(record, state.records.get(record.path)):
@@ -103,6 +104,12 @@ def _is_whole(record: HostRecord, text: str | None) -> bool:
     except RigopsError:
         return False
     return True
+
+
+def key_maker(path: str) -> str | None:
+    """The concern that has the host make a key there; its deploy records one that is found."""
+    shapes = ((shape, concern.name) for concern in registry.CONCERNS for shape in concern.keys_made)
+    return next((name for shape, name in shapes if fnmatchcase(path, shape)), None)
 
 
 def torn_lines(state: RigopsState) -> int:

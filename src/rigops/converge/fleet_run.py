@@ -34,6 +34,8 @@ class FleetRun:
         make: Callable[[HostRequest, RunOptions, Engine], HostRun] = HostRun,
     ) -> None:
         engine = Engine({one.name: one.data for one in hosts})
+        for one in hosts:
+            engine.provide(one.name, one.spec)
         self._hosts = [make(one, options, engine) for one in hosts]
 
     @property

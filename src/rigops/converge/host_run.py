@@ -31,6 +31,7 @@ from rigops.converge.trial_boot import TrialBoot
 from rigops.errors import RigopsError
 from rigops.json_fields import readable
 from rigops.ownership.owned_lines import shown_path
+from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Plan
 from rigops.preflight.results import begun, pairs_of, passed
 from rigops.probe.collect import ProbeError
@@ -141,6 +142,7 @@ class HostRun:
         if lost := trial_judging.lost(snapshot):
             raise DeployError(lost)
         if snapshot.state is not None:
+            Ownership.of(snapshot.state)  # raises where that is not known
             self._has_lost_holds = has_lost_holds(snapshot.state)
         self._plan()
         if not self.result.pending and not self.result.blocked:

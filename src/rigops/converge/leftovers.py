@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from rigops.concerns.host_records import damaged_records
-from rigops.concerns.lost_record import left
 from rigops.errors import RigopsError
 from rigops.ownership.owned_lines import shown_path
 from rigops.ownership.ownership import Ownership
@@ -26,9 +25,9 @@ def leftovers(state: RigopsState, kept_holds: Collection[str] = ()) -> Iterator[
     for record in damaged_records(state):
         if record.is_refused and record.path != JOURNAL:
             yield f"whatever {record.path} named, which cannot be read"
-    owned = Ownership.of(state)
+    owned = Ownership() if state.owned is None else Ownership.parse(state.owned)
     yield from (f"{shown_path(path)} (changed by somebody else)" for path in sorted(owned.files))
-    yield from left(state, owned)
+    yield from state.unrecorded
     yield from state.strays
     yield from (f"the hold of {name}" for name in holds_of(state) if name not in kept_holds)
     if arguments := _arguments(state.records.get(ARGUMENTS)):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rigops.concerns.lost_record import with_rebuilt
 from rigops.concerns.preconditions import root as roots
 from rigops.converge.engine import seen
 from rigops.converge.errors import NoRootError
@@ -108,13 +107,6 @@ def take_snapshot(
         said = connection.run(["sh", "-c", _SUDO], deadline_s=_SUDO_S)
         raise NoRootError(host, clean(said.stdout))
     found = _read(bundle, files)
-    state = _read(bundle, rigops_state.SECTION)
-    # From here on it counts as rebuilt; the plan shows that, and the first deploy writes it.
-    state = with_rebuilt(state) if state else None
-    known = [
-        (fact, state if fact is RigopsState else value)
-        for fact, value in seen(bundle, (*_FACTS, *facts))
-    ]
     return HostSnapshot(
         boot=_read(bundle, boot.SECTION),
         bootloader=_read(bundle, bootloader.SECTION),
@@ -122,10 +114,10 @@ def take_snapshot(
         driver=_read(bundle, nvidia_version.SECTION),
         root=_read(bundle, roots.SECTION),
         silicon=_read(bundle, SILICON),
-        state=state,
+        state=_read(bundle, rigops_state.SECTION),
         system=_read(bundle, os_release.SECTION),
         uname=_read(bundle, uname.SECTION),
-        known=known,
+        known=seen(bundle, (*_FACTS, *facts)),
         paths=paths if found is not None else (),
         files=found or {},
     )

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.card import Gpu
 from rigops.hostside.p2p.census import take_census
@@ -36,6 +36,16 @@ from rigops.hostside.p2p.watched import Ended, Patience, watch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rigops.hostside.p2p.answers import (
+        CollectivesAnswer,
+        GpuAnswer,
+        JobAnswer,
+        LogAnswer,
+        PairAnswer,
+        PeerAnswer,
+        Result,
+        Trouble,
+    )
     from rigops.hostside.p2p.watched import Job
 
 SCHEMA: Final = "rigops.preflight-payload/1"
@@ -50,7 +60,7 @@ def say_line(**words: object) -> None:
     sys.stdout.flush()
 
 
-def _say_pair(pair: dict[str, Any]) -> None:
+def _say_pair(pair: PairAnswer) -> None:
     """Again after each rung, so that it is known of a host that is lost later."""
     say_line(event="pair", pair=pair)
 
@@ -59,15 +69,15 @@ class _Host:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self._until = time.monotonic() + options.all_s
-        self._gpus: list[dict[str, Any]] = []
-        self._peers: list[list[dict[str, Any] | None]] = []
+        self._gpus: list[GpuAnswer] = []
+        self._peers: list[list[PeerAnswer | None]] = []
         self._wedged: dict[int, str] = {}  # GPUs that hung, and in which pair
         self._stop = ""  # why no further pair may be tried
         self._meanwhile: Meanwhile | None = None  # where something is copied
-        self.troubles: list[dict[str, str]] = []
+        self.troubles: list[Trouble] = []
         self.needs_reboot = False
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> Result:
         self._take_census()
         topology = "" if self._stop or len(self._gpus) < 2 else self._read_topology()  # noqa: PLR2004 - a pair
         jobs = self._read_jobs() if topology and self._options.level == "quick" else []
@@ -115,7 +125,7 @@ class _Host:
     def _read_topology(self) -> str:
         return self._read_smi("topo", "-m")
 
-    def _read_jobs(self) -> list[dict[str, Any]]:
+    def _read_jobs(self) -> list[JobAnswer]:
         return find_jobs(self._read_smi("--query-compute-apps=gpu_bus_id,pid", "--format=csv"))
 
     def _read_smi(self, *words: str) -> str:
@@ -147,14 +157,14 @@ class _Host:
         ended = self._nvidia_smi(("-q", "-d", "MEMORY,PERFORMANCE"), _AROUND_S)
         return "" if ended.overdue else ended.text
 
-    def _ask(self, job: Job) -> dict[str, Any] | None:
+    def _ask(self, job: Job) -> LogAnswer | None:
         patience = Patience(_AROUND_S, _AROUND_S, self._options.dead_s)
-        answer: dict[str, Any] | None = self._watch(job, patience).last("answer")
+        answer: LogAnswer | None = self._watch(job, patience).last("answer")
         return answer
 
     # ---- pairs
 
-    def _pairs(self) -> Iterator[dict[str, Any]]:
+    def _pairs(self) -> Iterator[PairAnswer]:
         for i in range(len(self._gpus)):
             for j in range(len(self._gpus)):
                 if i != j and (not self._options.pairs or f"{i}:{j}" in self._options.pairs):
@@ -162,8 +172,8 @@ class _Host:
                     _say_pair(pair)
                     yield pair
 
-    def _pair(self, i: int, j: int) -> dict[str, Any]:
-        pair = {
+    def _pair(self, i: int, j: int) -> PairAnswer:
+        pair: PairAnswer = {
             "from": self._gpus[i]["address"],
             "to": self._gpus[j]["address"],
             "verdict": "unknown",
@@ -179,7 +189,9 @@ class _Host:
         if not there:
             pair.update(self._refused(i, j, back=back))
         elif self._options.level == "quick":
-            pair.update(verdict="skipped", evidence=[f"{self._grant(i, j)}; copies were not tried"])
+            pair.update(
+                {"verdict": "skipped", "evidence": [f"{self._grant(i, j)}; copies were not tried"]}
+            )
         else:
             pair.update(self._try(i, j))
         return pair
@@ -188,16 +200,16 @@ class _Host:
         return Gpu(i, self._gpus[i]["address"])
 
     def _granted(self, i: int, j: int) -> bool:
-        return bool((self._peers[i][j] or {}).get("granted"))
+        peer = self._peers[i][j]
+        return peer is not None and bool(peer["granted"])
 
     def _grant(self, i: int, j: int) -> str:
-        peer = self._peers[i][j] or {}
-        known = [
-            f"{name} {peer[name]}" for name in ("rank", "atomics") if peer.get(name) is not None
-        ]
+        peer = self._peers[i][j]
+        shown = (("rank", peer["rank"]), ("atomics", peer["atomics"])) if peer else ()
+        known = [f"{name} {value}" for name, value in shown if value is not None]
         return "granted by the driver" + (f" ({', '.join(known)})" if known else "")
 
-    def _refused(self, i: int, j: int, *, back: bool) -> dict[str, Any]:
+    def _refused(self, i: int, j: int, *, back: bool) -> PairAnswer:
         one, other = self._gpus[i]["name"], self._gpus[j]["name"]
         evidence = ["cuDeviceCanAccessPeer says no"]
         if back:
@@ -206,7 +218,7 @@ class _Host:
             evidence.append(f"different cards ({one}, {other}) seldom reach each other")
         return {"verdict": "one_way" if back else "not_granted", "evidence": evidence}
 
-    def _try(self, i: int, j: int) -> dict[str, Any]:
+    def _try(self, i: int, j: int) -> PairAnswer:
         wedged = self._wedged.get(i) or self._wedged.get(j)
         if self._stop or wedged:
             return {"verdict": "skipped", "evidence": [self._stop or f"not tried after {wedged}"]}
@@ -222,8 +234,8 @@ class _Host:
         ended = self._watch(pair_job(plan), patience, [i, j])
         return {"level": ended.last("rung") or "L1", **self._judge(ended, i, j)}
 
-    def _judge(self, ended: Ended, i: int, j: int) -> dict[str, Any]:
-        found = ended.last("answer")
+    def _judge(self, ended: Ended, i: int, j: int) -> PairAnswer:
+        found: PairAnswer | None = ended.last("answer")
         silent = ended.at_step_s >= self._options.pair_s * _AT_LEAST_SILENT
         if ended.overdue and not found and not silent and not ended.stuck:
             return {"evidence": [f"{_how_ended(ended)}, but went on until then: a very slow host?"]}
@@ -234,13 +246,14 @@ class _Host:
                 self._give_up(f"not tried after {name}, which nothing but a reboot ends")
             late = "its process hung after the copies" if found else _how_ended(ended)
             rest = found["evidence"] if found else []
-            measured = found or ended.last("measured") or {}
+            nothing: PairAnswer = {}
+            measured = found or ended.last("measured") or nothing
             return {**measured, "verdict": "hang", "evidence": [late, *ended.evidence, *rest]}
         return found or {"verdict": "error", "evidence": [_how_ended(ended)]}
 
     # ---- all pairs, and other processes
 
-    def _go_on(self, pairs: list[dict[str, Any]]) -> None:
+    def _go_on(self, pairs: list[PairAnswer]) -> None:
         """To the rungs that come when each pair has passed alone."""
         proven = [pair for pair in pairs if pair["level"] == "L3" and not _has_failed(pair)]
         self._try_together(proven)
@@ -252,7 +265,7 @@ class _Host:
             self._try_between_processes(pair, text)
             _say_pair(pair)
 
-    def _indices(self, pair: dict[str, Any]) -> tuple[int, int]:
+    def _indices(self, pair: PairAnswer) -> tuple[int, int]:
         number = {gpu["address"]: i for i, gpu in enumerate(self._gpus)}
         return number[pair["from"]], number[pair["to"]]
 
@@ -263,7 +276,7 @@ class _Host:
         over = f"the {self._options.all_s:g} s for all pairs were over" if late else ""
         return self._stop or (f"after {wedged}" if wedged else over)
 
-    def _try_together(self, pairs: list[dict[str, Any]]) -> None:
+    def _try_together(self, pairs: list[PairAnswer]) -> None:
         by_cards = {self._indices(pair): pair for pair in pairs}
         why = self._not_now(card for both in by_cards for card in both)
         if why or not pairs:
@@ -283,23 +296,25 @@ class _Host:
             pair = by_cards[tuple(one["pair"])]
             pair["level"] = "L4"
             if one["error"] is not None:
-                pair.update(verdict="error", evidence=["all pairs at once", one["error"]])
+                pair.update({"verdict": "error", "evidence": ["all pairs at once", one["error"]]})
             elif one["wrong"]:
-                pair.update(verdict="wrong_data", evidence=["all pairs at once", *one["wrong"]])
+                pair.update(
+                    {"verdict": "wrong_data", "evidence": ["all pairs at once", *one["wrong"]]}
+                )
 
-    def _judge_unfinished(self, ended: Ended, pairs: dict[tuple[int, int], dict[str, Any]]) -> None:
+    def _judge_unfinished(self, ended: Ended, pairs: dict[tuple[int, int], PairAnswer]) -> None:
         verdict = "hang" if ended.overdue else "error"
         waited_for = ended.last("waiting") if ended.overdue else None
         affected = [tuple(both) for both in waited_for] if waited_for else list(pairs)
         evidence = ["all pairs at once", _how_ended(ended), *ended.evidence]
         for both in affected:
-            pairs[both].update(level="L4", verdict=verdict, evidence=evidence)
+            pairs[both].update({"level": "L4", "verdict": verdict, "evidence": evidence})
             if ended.overdue:
                 self._wedged.update(dict.fromkeys(both, "the hang of all pairs at once"))
         if ended.stuck:
             self._give_up("not tried after the hang of all pairs, which nothing but a reboot ends")
 
-    def _try_between_processes(self, pair: dict[str, Any], text: str) -> None:
+    def _try_between_processes(self, pair: PairAnswer, text: str) -> None:
         i, j = self._indices(pair)
         why = self._not_now((i, j))
         if why:
@@ -315,11 +330,11 @@ class _Host:
         if verdict == "ok":
             pair["evidence"] += found["evidence"]
         else:
-            pair.update(verdict=verdict, evidence=found["evidence"])
+            pair.update({"verdict": verdict, "evidence": found["evidence"]})
 
     # ---- collectives
 
-    def _try_collectives(self) -> dict[str, Any] | None:
+    def _try_collectives(self) -> CollectivesAnswer | None:
         """None: it was not asked for, or there is nothing to reduce."""
         options = self._options
         if options.level == "quick" or options.pairs or len(self._gpus) < 2:  # noqa: PLR2004 - a pair
@@ -362,7 +377,7 @@ class _Host:
         self._stop = why
 
 
-def _has_failed(pair: dict[str, Any]) -> bool:
+def _has_failed(pair: PairAnswer) -> bool:
     return STATUS_OF[pair["verdict"]] in (FAIL, UNKNOWN)
 
 

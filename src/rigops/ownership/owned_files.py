@@ -88,7 +88,7 @@ def owned_key(
     state = host.get_fact(RigopsState)
     owned, found, drift = Ownership.of(state), state.present.get(path), ""
     if trace := state.unrecorded.get(path):  # no fact reads what is in it
-        found, drift = Present.of(trace.status, trace.digest), "it is not recorded"
+        found, drift = Present.of(trace.status, ""), "it is not recorded"
     if found and found.kind:
         yield blocked(host, concern, f"{path} is {found.kind}, no key: move it away")
         return

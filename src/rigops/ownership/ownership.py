@@ -17,6 +17,7 @@ from rigops import json_fields
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.probe.sections.rigops_state import RECORD, ROOT, Present
+from rigops.probe.sections.rigops_traces import FOREIGN_FILES
 
 if TYPE_CHECKING:
     from rigops.json_fields import Fields
@@ -31,9 +32,11 @@ _MOVED = {
     ("base", "/etc/rigops/notify"): "monitoring",
     ("base", "/usr/local/libexec/rigops/notify"): "monitoring",
 }
-_FIX = (
-    f"Nothing is changed on this host until its {RECORD} can be read: `rigops plan` shows how it"
-    " is rebuilt, or restore a backup of it."
+_RESTORE = f"put {RECORD} back from a backup or a snapshot of the host's root; without one"
+_FIX = f"{_RESTORE}, move it away: `rigops plan` then names the files of rigops to remove"
+_FIX_LOST = (
+    f"{_RESTORE}, remove these files (of {', '.join(FOREIGN_FILES)} the lines of rigops; what was "
+    f"there before is in {PREVIOUS_FOLDER}), and run this again"
 )
 
 
@@ -197,12 +200,13 @@ Step = Write | Make | Conflict | InPlace | Restore | Remove | Show | Forget
 
 @dataclass(frozen=True)
 class Ownership:
-    """`Ownership()` is a host without a record. An unreadable answer is an error, never that."""
+    """`Ownership()` is a host without a record, and without files that rigops made."""
 
     files: Mapping[str, OwnedFile] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: RigopsState) -> Ownership:
+        """RigopsError where it is lost, damaged or incomplete: nobody could undo those files."""
         if not state.are_files_known:
             raise RigopsError(
                 Problem(
@@ -210,7 +214,12 @@ class Ownership:
                     fix="Run this again; nothing is changed on a host that did not answer.",
                 )
             )
-        return cls() if state.owned is None else cls.parse(state.owned)
+        ownership = cls() if state.owned is None else cls.parse(state.owned)
+        if made := [path for path, trace in state.unrecorded.items() if trace.is_made]:
+            loss = "is lost; it named" if state.owned is None else "does not name"
+            text = f"{RECORD} {loss} what rigops wrote: {', '.join(made)}"
+            raise RigopsError(Problem(message=text, fix=_FIX_LOST))
+        return ownership
 
     @classmethod
     def parse(cls, text: str) -> Ownership:

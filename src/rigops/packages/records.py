@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
 from rigops.dataclass import dataclass
+from rigops.json_dataclass import document, from_json, parse
 from rigops.plan.change import Package
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class OwnedPackage:
 
     name: str
     concern: str
-    asked: bool
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,10 @@ class OwnedPackages:
 
     @classmethod
     def parse(cls, text: str) -> OwnedPackages:
-        document = json_fields.parse(text, place=PACKAGES_RECORD, fix=_PACKAGES_FIX)
-        document.require_schema(_PACKAGES_SCHEMA)
-        return cls({
-            entry.text("name"): OwnedPackage(
-                name=entry.text("name"),
-                concern=entry.text("concern"),
-                asked=entry.raw("asked") is True,
-            )
-            for entry in document.each("packages")
-        })  # fmt: skip
+        record = json_fields.parse(text, place=PACKAGES_RECORD, fix=_PACKAGES_FIX)
+        record.require_schema(_PACKAGES_SCHEMA)
+        packages = [from_json(OwnedPackage, entry) for entry in record.each("packages")]
+        return cls({one.name: one for one in packages})
 
     def to_json(self) -> str:
         packages = [vars(self.packages[name]) for name in sorted(self.packages)]
@@ -84,20 +79,17 @@ class OwnedPackages:
 class Holds:
     """The concern by the name of a package. Written before the hold, and after its release."""
 
-    holds: Mapping[str, str] = field(default_factory=dict)
+    holds: Mapping[str, str]
 
     @classmethod
     def parse(cls, text: str | None) -> Holds:
         """None is a host without a record. An unreadable one is an error, never that."""
         if text is None:
-            return cls()
-        document = json_fields.parse(text, place=HOLDS_RECORD, fix=_HOLDS_FIX)
-        document.require_schema(_HOLDS_SCHEMA)
-        return cls(document.text_map("holds"))
+            return cls({})
+        return parse(cls, text, schema=_HOLDS_SCHEMA, place=HOLDS_RECORD, fix=_HOLDS_FIX)
 
     def to_json(self) -> str:
-        holds = {name: self.holds[name] for name in sorted(self.holds)}
-        return json.dumps({"schema": _HOLDS_SCHEMA, "holds": holds}, indent=2) + "\n"
+        return document(_HOLDS_SCHEMA, Holds(dict(sorted(self.holds.items()))))
 
     def of(self, concern: str) -> tuple[str, ...]:
         return tuple(name for name in sorted(self.holds) if self.holds[name] == concern)
@@ -113,29 +105,17 @@ class Holds:
 class PackageWork:
     """What apt was let do last. Written before it begins, removed once nothing of it is left."""
 
-    packages: tuple[Package, ...] = ()
+    packages: tuple[Package, ...]
 
     @classmethod
     def parse(cls, text: str | None) -> PackageWork:
         """None is a host where no work of rigops was cut off."""
         if text is None:
-            return cls()
-        document = json_fields.parse(text, place=WORK_RECORD, fix=_WORK_FIX)
-        document.require_schema(_WORK_SCHEMA)
-        return cls(
-            tuple(
-                Package(
-                    entry.text("name"),
-                    entry.text("before") if entry.raw("before") is not None else None,
-                    entry.text("after") if entry.raw("after") is not None else None,
-                )
-                for entry in document.each("packages")
-            )
-        )
+            return cls(())
+        return parse(cls, text, schema=_WORK_SCHEMA, place=WORK_RECORD, fix=_WORK_FIX)
 
     def to_json(self) -> str:
-        packages = [asdict(one) for one in self.packages]
-        return json.dumps({"schema": _WORK_SCHEMA, "packages": packages}, indent=2) + "\n"
+        return document(_WORK_SCHEMA, self)
 
     def explains(self, state: DpkgState) -> bool:
         """Whether all that dpkg did not finish is this very work."""

@@ -10,9 +10,9 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Final
 
-from rigops import json_fields
 from rigops.atomic_file import SHELL_SETTLE
 from rigops.dataclass import dataclass
+from rigops.json_dataclass import Time, document, parse
 from rigops.probe.sections.rigops_state import STATE
 
 PATH: Final = f"{STATE}/declared.json"
@@ -36,7 +36,7 @@ class Declared:
     `before`: the last other keys that worked.
     """
 
-    at: str  # RFC 3339, UTC
+    at: Time
     keys: Mapping[str, object]
     has_worked: bool = False
     before: Mapping[str, object] | None = None
@@ -52,23 +52,10 @@ class Declared:
 
     @classmethod
     def from_json(cls, text: str) -> Declared:
-        fields = json_fields.parse(text, place="the record of what was declared")
-        fields.require_schema(_SCHEMA)
-        before = fields.object("before") if fields.raw("before") is not None else None
-        has_worked = fields.raw("has_worked") is True
-        return cls(
-            at=fields.time("at"), keys=fields.object("keys"), has_worked=has_worked, before=before
-        )
+        return parse(cls, text, schema=_SCHEMA, place="the record of what was declared")
 
     def to_json(self) -> str:
-        document = {
-            "schema": _SCHEMA,
-            "at": self.at,
-            "keys": dict(self.keys),
-            "has_worked": self.has_worked,
-            "before": dict(self.before) if self.before is not None else None,
-        }
-        return json.dumps(document, indent=2) + "\n"
+        return document(_SCHEMA, self)
 
     def writing(self) -> list[str]:
         """The command, which root runs."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Final
 
-from rigops import json_fields
 from rigops.dataclass import dataclass
+from rigops.json_dataclass import Time, document, parse
 from rigops.record.proven import Pair
 
 BEGUN: Final = "begun"  # of a pair: copies were about to be made
@@ -19,7 +18,7 @@ _SCHEMA: Final = "rigops.failed_proof/1"
 class FailedProof:
     """`pairs`: those that failed, or were about to be tried. `versions`: as in the journal."""
 
-    at: str  # RFC 3339, UTC
+    at: Time
     versions: Mapping[str, str]
     pairs: tuple[Pair, ...]
     reasons: tuple[str, ...] = ()
@@ -29,22 +28,8 @@ class FailedProof:
         return all(pair.verdict != BEGUN for pair in self.pairs)
 
     def to_json(self) -> str:
-        document = {
-            "schema": _SCHEMA,
-            "at": self.at,
-            "versions": dict(sorted(self.versions.items())),
-            "pairs": [pair.as_json() for pair in self.pairs],
-            "reasons": list(self.reasons),
-        }
-        return json.dumps(document, indent=2) + "\n"
+        return document(_SCHEMA, self)
 
     @classmethod
     def from_json(cls, text: str) -> FailedProof:
-        fields = json_fields.parse(text, place="the record of a failed preflight")
-        fields.require_schema(_SCHEMA)
-        return cls(
-            at=fields.time("at"),
-            versions=fields.text_map("versions"),
-            pairs=tuple(Pair.from_fields(pair) for pair in fields.each("pairs")),
-            reasons=fields.texts("reasons"),
-        )
+        return parse(cls, text, schema=_SCHEMA, place="the record of a failed preflight")

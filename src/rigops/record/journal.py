@@ -12,16 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import json_fields, regular_file
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
+from rigops.json_dataclass import Time, from_json, to_json
 from rigops.record.proven import Pair
-
-if TYPE_CHECKING:
-    from rigops.json_fields import Fields
-
 
 _MOST_BYTES: Final = 16 * 1024 * 1024  # of its end: a run is some hundred bytes
 
@@ -36,7 +33,7 @@ class Preflight:
 @dataclass(frozen=True, kw_only=True)
 class Run:
     host: str
-    at: str  # RFC 3339, UTC
+    at: Time
     inventory_digest: str
     outcome: str
     seconds: float
@@ -47,24 +44,8 @@ class Run:
     snapshot: str = ""  # of the root, taken before them
 
     def as_json(self) -> dict[str, object]:
-        preflight = self.preflight
-        return {
-            "host": self.host,
-            "at": self.at,
-            "inventory_digest": self.inventory_digest,
-            "outcome": self.outcome,
-            "seconds": self.seconds,
-            "versions": dict(sorted(self.versions.items())),
-            "preflight": preflight
-            and {
-                "status": preflight.status,
-                "level": preflight.level,
-                "pairs": [pair.as_json() for pair in preflight.pairs],
-            },
-            "command": self.command,
-            "changes": list(self.changes),
-            "snapshot": self.snapshot,
-        }
+        document: dict[str, object] = to_json(self)
+        return document
 
 
 @dataclass(frozen=True)
@@ -159,28 +140,6 @@ def _unusable(path: Path, message: str, host: str | None = None) -> RigopsError:
 
 def _run_of(line: bytes) -> Run | None:
     try:
-        fields = json_fields.parse(line.decode(), place="a line of the journal")
-        return Run(
-            host=fields.text("host"),
-            at=fields.time("at"),
-            inventory_digest=fields.text("inventory_digest"),
-            outcome=fields.text("outcome"),
-            seconds=fields.number("seconds"),
-            versions=fields.text_map("versions"),
-            preflight=_preflight(fields.nested_or_none("preflight")),
-            command=fields.text("command") if fields.raw("command") is not None else "",
-            changes=fields.texts("changes") if fields.raw("changes") is not None else (),
-            snapshot=fields.text("snapshot") if fields.raw("snapshot") is not None else "",
-        )
+        return from_json(Run, json_fields.parse(line.decode(), place="a line of the journal"))
     except (RigopsError, UnicodeDecodeError):
         return None
-
-
-def _preflight(fields: Fields | None) -> Preflight | None:
-    if fields is None:
-        return None
-    return Preflight(
-        status=fields.text("status"),
-        level=fields.text("level"),
-        pairs=tuple(Pair.from_fields(pair) for pair in fields.each("pairs")),
-    )

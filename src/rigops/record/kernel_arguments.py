@@ -10,12 +10,12 @@ reason. It is about one boot: after the next it means nothing.
 
 from __future__ import annotations
 
-import json
+from dataclasses import field
 from typing import Final
 
-from rigops import json_fields
 from rigops.dataclass import dataclass
-from rigops.errors import RigopsError
+from rigops.json_dataclass import NAME, document, parse
+from rigops.json_fields import readable
 
 UNREADABLE_FIX: Final = (
     "repair it from a backup; where there is none, remove by hand the kernel arguments that rigops "
@@ -38,7 +38,7 @@ class Arguments:
     trying: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     armed_in: str = ""
-    is_unsettled: bool = False
+    is_unsettled: bool = field(default=False, metadata={NAME: "unsettled"})
     cards: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -47,53 +47,34 @@ class Arguments:
 
 def parse_arguments(text: str) -> Arguments:
     """Raises RigopsError: an unreadable record is not an empty one."""
-    fields = json_fields.parse(text, place="the record of kernel arguments")
-    fields.require_schema(_SCHEMA)
-    return Arguments(
-        trying=fields.texts("trying"),
-        written=fields.texts("written"),
-        armed_in=fields.text("armed_in"),
-        is_unsettled=fields.raw("unsettled") is True,
-        cards=fields.texts("cards"),
-    )
+    return parse(Arguments, text, schema=_SCHEMA, place="the record of kernel arguments")
 
 
 def read_arguments(text: str | None) -> Arguments:
     """For what is only shown: an unreadable record counts as none."""
-    try:
-        return Arguments() if text is None else parse_arguments(text)
-    except RigopsError:
-        return Arguments()
+    return readable(parse_arguments, text) or Arguments()
 
 
 def arguments_document(record: Arguments) -> str:
-    return (
-        json.dumps({
-            "schema": _SCHEMA,
-            "trying": list(record.trying),
-            "written": list(record.written),
-            "armed_in": record.armed_in,
-            "unsettled": record.is_unsettled,
-            "cards": list(record.cards),
-        })
-        + "\n"
-    )  # fmt: skip
+    return document(_SCHEMA, record, indent=None)
+
+
+@dataclass(frozen=True)
+class Leaving:
+    boot_id: str
+    arguments: tuple[str, ...]
 
 
 def read_leaving(text: str | None, boot_id: str | None) -> tuple[str, ...]:
     """An unreadable record counts as none."""
-    if text is None or boot_id is None:
-        return ()
-    try:
-        fields = json_fields.parse(text, place="the record of leaving arguments")
-        fields.require_schema(LEAVING_SCHEMA)
-        return fields.texts("arguments") if fields.text("boot_id") == boot_id else ()
-    except RigopsError:
-        return ()
+    found = readable(_parse_leaving, text)
+    return found.arguments if found and found.boot_id == boot_id else ()
 
 
 def leaving_document(arguments: tuple[str, ...], boot_id: str) -> str:
-    return (
-        json.dumps({"schema": LEAVING_SCHEMA, "boot_id": boot_id, "arguments": list(arguments)})
-        + "\n"
-    )
+    return document(LEAVING_SCHEMA, Leaving(boot_id, arguments), indent=None)
+
+
+def _parse_leaving(text: str) -> Leaving:
+    place = "the record of leaving arguments"
+    return parse(Leaving, text, schema=LEAVING_SCHEMA, place=place)

@@ -11,18 +11,18 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rigops import atomic_file, json_fields, regular_file
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError, UsageError
+from rigops.json_dataclass import NAME, Time, from_json, to_json
 from rigops.record.proven import ProvenGpu
-from rigops.vault.pinned_set import PinnedSet, merged, set_json, set_of
+from rigops.vault.pinned_set import PinnedSet, merged, set_json
 
 if TYPE_CHECKING:
-    from rigops.json_fields import Fields
     from rigops.record.proven import Proven
 
 SCHEMA: Final = "rigops.lock/1"
@@ -33,9 +33,15 @@ _FIX: Final = "restore it from git, or move it away; the next apply writes a new
 
 
 @dataclass(frozen=True)
+class LockedDriver:
+    version: str
+    flavor: str = field(metadata={NAME: "flavour"})
+
+
+@dataclass(frozen=True)
 class LockedPair:
-    source: str
-    target: str
+    source: str = field(metadata={NAME: "from"})
+    target: str = field(metadata={NAME: "to"})
     verdict: str
 
 
@@ -43,14 +49,13 @@ class LockedPair:
 class LockedHost:
     """`sets`: the proven packages, the last proven first; none while no vault has them."""
 
-    at: str
-    version: str  # of the driver
-    flavor: str
+    at: Time
+    driver: LockedDriver
     kernel: str
     kernel_args: tuple[str, ...]
     gpus: tuple[ProvenGpu, ...]
-    pairs: tuple[LockedPair, ...]
-    sets: tuple[PinnedSet, ...] = ()
+    pairs: tuple[LockedPair, ...] = field(metadata={NAME: "p2p"})
+    sets: tuple[PinnedSet, ...] = field(default=(), metadata={NAME: "packages"})
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,10 @@ class Lockfile:
     hosts: Mapping[str, LockedHost] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        hosts = [_host_json(name, one) for name, one in sorted(self.hosts.items())]
+        hosts = [
+            {"host": name, **to_json(one), "packages": [set_json(its) for its in one.sets]}
+            for name, one in sorted(self.hosts.items())
+        ]
         return json.dumps({"schema": SCHEMA, "hosts": hosts}, indent=1) + "\n"
 
 
@@ -79,7 +87,8 @@ def read(path: Path) -> Lockfile:
     try:
         fields = json_fields.parse(text, place=path.name, fix=_FIX)
         fields.require_schema(SCHEMA)
-        return Lockfile({one.text("host"): _host(one) for one in fields.each("hosts")})
+        hosts = {one.text("host"): from_json(LockedHost, one) for one in fields.each("hosts")}
+        return Lockfile(hosts)
     except RigopsError as error:
         raise UsageError(error.problems) from error
 
@@ -125,8 +134,7 @@ def locked(proven: Proven, sets: tuple[PinnedSet, ...]) -> LockedHost:
     """`sets`: of the host's vault, the last proven first."""
     return LockedHost(
         at=proven.at,
-        version=proven.driver.version,
-        flavor=proven.driver.flavor,
+        driver=LockedDriver(proven.driver.version, proven.driver.flavor),
         kernel=proven.kernel,
         kernel_args=proven.command_line,
         gpus=proven.gpus,
@@ -143,35 +151,3 @@ def _merged(before: Lockfile, name: str, new: LockedHost) -> LockedHost:
     # Older proven sets stay listed while there is room, in whichever vault they are.
     found = replace(new, sets=merged(new.sets, old.sets))
     return old if replace(found, at=old.at) == old else found
-
-
-def _host_json(name: str, one: LockedHost) -> dict[str, object]:
-    return {
-        "host": name,
-        "at": one.at,
-        "driver": {"version": one.version, "flavour": one.flavor},
-        "kernel": one.kernel,
-        "kernel_args": list(one.kernel_args),
-        "gpus": [asdict(gpu) for gpu in one.gpus],
-        "p2p": [
-            {"from": pair.source, "to": pair.target, "verdict": pair.verdict} for pair in one.pairs
-        ],
-        "packages": [set_json(its) for its in one.sets],
-    }
-
-
-def _host(fields: Fields) -> LockedHost:
-    driver = fields.nested("driver")
-    return LockedHost(
-        at=fields.time("at"),
-        version=driver.text("version"),
-        flavor=driver.text("flavour"),
-        kernel=fields.text("kernel"),
-        kernel_args=fields.texts("kernel_args"),
-        gpus=tuple(ProvenGpu.from_fields(gpu) for gpu in fields.each("gpus")),
-        pairs=tuple(
-            LockedPair(pair.text("from"), pair.text("to"), pair.text("verdict"))
-            for pair in fields.each("p2p")
-        ),
-        sets=tuple(set_of(one) for one in fields.each("packages")),
-    )

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, field
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
-from rigops import json_fields
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from rigops.json_fields import Fields
+from rigops.json_dataclass import NAME, Time, document, parse
 
 _SCHEMA = "rigops.proven/1"
 
@@ -36,47 +32,21 @@ class ProvenGpu:
     name: str
     power_limit_watts: float | None  # None: the card does not report one
 
-    @classmethod
-    def from_fields(cls, fields: Fields) -> ProvenGpu:
-        return cls(
-            uuid=fields.text("uuid"),
-            address=fields.text("address"),
-            name=fields.text("name"),
-            power_limit_watts=fields.number_or_none("power_limit_watts"),
-        )
-
 
 @dataclass(frozen=True)
 class Pair:
     """What preflight found between two GPUs, in one direction."""
 
-    source: str  # PCI addresses
-    target: str
+    source: str = field(metadata={NAME: "from"})  # PCI addresses
+    target: str = field(metadata={NAME: "to"})
     verdict: str
     gb_per_s: float | None
-
-    @classmethod
-    def from_fields(cls, fields: Fields) -> Pair:
-        return cls(
-            source=fields.text("from"),
-            target=fields.text("to"),
-            verdict=fields.text("verdict"),
-            gb_per_s=fields.number_or_none("gb_per_s"),
-        )
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "from": self.source,
-            "to": self.target,
-            "verdict": self.verdict,
-            "gb_per_s": self.gb_per_s,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proven:
     host: str
-    at: str  # RFC 3339, UTC
+    at: Time
     rigops: str
     inventory_digest: str
     driver: Driver
@@ -103,40 +73,8 @@ class Proven:
         return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> str:
-        document = {
-            "schema": _SCHEMA,
-            "host": self.host,
-            "at": self.at,
-            "rigops": self.rigops,
-            "inventory_digest": self.inventory_digest,
-            "driver": asdict(self.driver),
-            "packages": dict(sorted(self.packages.items())),
-            "kernel": self.kernel,
-            "command_line": list(self.command_line),
-            "bios": asdict(self.bios),
-            "gpus": [asdict(gpu) for gpu in self.gpus],
-            "level": self.level,
-            "pairs": [pair.as_json() for pair in self.pairs],
-        }
-        return json.dumps(document, indent=2) + "\n"
+        return document(_SCHEMA, self)
 
     @classmethod
     def from_json(cls, text: str) -> Proven:
-        fields = json_fields.parse(text, place="the proven record")
-        fields.require_schema(_SCHEMA)
-        driver = fields.nested("driver")
-        bios = fields.nested("bios")
-        return cls(
-            host=fields.text("host"),
-            at=fields.time("at"),
-            rigops=fields.text("rigops"),
-            inventory_digest=fields.text("inventory_digest"),
-            driver=Driver(driver.text("version"), driver.text("flavor")),
-            packages=fields.text_map("packages"),
-            kernel=fields.text("kernel"),
-            command_line=fields.texts("command_line"),
-            bios=Bios(bios.text("vendor"), bios.text("version")),
-            gpus=tuple(ProvenGpu.from_fields(gpu) for gpu in fields.each("gpus")),
-            level=fields.text("level"),
-            pairs=tuple(Pair.from_fields(pair) for pair in fields.each("pairs")),
-        )
+        return parse(cls, text, schema=_SCHEMA, place="the proven record")

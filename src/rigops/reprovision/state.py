@@ -5,18 +5,15 @@ Beside the capture. What else is done and what is not, the host itself shows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops import atomic_file, json_fields, regular_file
+from rigops import atomic_file, regular_file
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
-
-if TYPE_CHECKING:
-    from rigops.json_fields import Fields
+from rigops.json_dataclass import document, parse
 
 SCHEMA: Final = "rigops.reprovision_state/1"
 NAME: Final = "reprovision.json"
@@ -53,22 +50,15 @@ def read(folder: Path) -> State:
     """A damaged file is none: what came back comes back again, beside what is there."""
     try:
         text = regular_file.read(folder / NAME, most=_MOST_BYTES).decode()
-        fields = json_fields.parse(text, place=NAME, fix="")
-        fields.require_schema(SCHEMA)
-        stages = tuple(_stage(one) for one in fields.each("stages"))
-        return State(stages=stages, restored=fields.text_map("restored"))
+        return parse(State, text, schema=SCHEMA, place=NAME)
     except (OSError, UnicodeDecodeError, RigopsError):
         return State()
 
 
 def write(folder: Path, state: State) -> None:
-    document = {
-        "schema": SCHEMA,
-        "stages": [asdict(one) for one in state.stages[-_MOST:]],
-        "restored": dict(state.restored),
-    }
+    text = document(SCHEMA, replace(state, stages=state.stages[-_MOST:]), indent=1)
     try:
-        atomic_file.replace(folder / NAME, json.dumps(document, indent=1) + "\n", _MODE)
+        atomic_file.replace(folder / NAME, text, _MODE)
     except OSError as error:
         raise RigopsError(
             Problem(
@@ -77,13 +67,3 @@ def write(folder: Path, state: State) -> None:
                 fix="make the folder of the capture writable",
             )
         ) from error
-
-
-def _stage(one: Fields) -> StageTime:
-    return StageTime(
-        stage=one.text("stage"),
-        began=one.text("began"),
-        ended=one.text("ended"),
-        seconds=one.number_or_none("seconds") or 0,
-        outcome=one.text("outcome"),
-    )

@@ -11,17 +11,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rigops import json_fields
+from rigops.catalog.model import ModuleFlavor
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
+from rigops.json_dataclass import NAME, Time, from_json, to_json
 from rigops.probe.package_names import RUN_FILE, is_driver
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import ModuleFlavor
     from rigops.json_fields import Fields
 
 FOLDER: Final = "/var/lib/rigops/vault"
@@ -45,12 +46,22 @@ _SHORT: Final = 12
 _MOST_SETS: Final = 2  # the driver proven last, and the one before it
 
 
+def _digest(fields: Fields, name: str) -> str:
+    value = fields.text(name)
+    if not _DIGEST.fullmatch(value):
+        raise fields.wrong(name, value, "a SHA-256 in small hexadecimal digits")
+    return value
+
+
+Digest = Annotated[str, _digest]
+
+
 @dataclass(frozen=True)
 class PinnedPackage:
     name: str
     version: str
     architecture: str
-    sha256: str
+    sha256: Digest
     size: int
 
     @property
@@ -62,16 +73,26 @@ class PinnedPackage:
         return f"{self.name}_{version}_{self.architecture}.deb"
 
 
+def _packages(fields: Fields, name: str) -> tuple[PinnedPackage, ...]:
+    found = []
+    for entry in fields.each(name):
+        package = from_json(PinnedPackage, entry)
+        if not _FILE.fullmatch(package.file):
+            raise entry.wrong("name", package.file, "the name of a package")
+        found.append(package)
+    return tuple(found)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PinnedSet:
     """`index`: the digest of the `Packages` file."""
 
     version: str  # NVIDIA's
-    flavor: ModuleFlavor
-    at: str
+    flavor: ModuleFlavor = field(metadata={NAME: "flavour"})
+    at: Time
     kernel: str
-    packages: tuple[PinnedPackage, ...]
-    index: str
+    index: Digest
+    packages: Annotated[tuple[PinnedPackage, ...], _packages]
 
     @property
     def index_file(self) -> str:
@@ -105,7 +126,7 @@ def parse(text: str | None) -> tuple[PinnedSet, ...]:
     try:
         fields = json_fields.parse(text, place=RECORD)
         fields.require_schema(SCHEMA)
-        return tuple(set_of(one) for one in fields.each("sets"))
+        return tuple(from_json(PinnedSet, one) for one in fields.each("sets"))
     except RigopsError:
         return ()
 
@@ -128,25 +149,8 @@ def merged(new: Iterable[PinnedSet], before: Iterable[PinnedSet]) -> tuple[Pinne
 
 
 def set_json(one: PinnedSet) -> dict[str, object]:
-    return {
-        "version": one.version,
-        "flavour": one.flavor,
-        "at": one.at,
-        "kernel": one.kernel,
-        "index": one.index,
-        "packages": [{**vars(its), "file": f"pool/{its.file}"} for its in one.packages],
-    }
-
-
-def set_of(fields: Fields) -> PinnedSet:
-    return PinnedSet(
-        version=fields.text("version"),
-        flavor="open" if fields.text("flavour") == "open" else "proprietary",
-        at=fields.time("at"),
-        kernel=fields.text("kernel"),
-        index=_digest(fields, "index"),
-        packages=tuple(_package(one) for one in fields.each("packages")),
-    )
+    packages = [{**vars(its), "file": f"pool/{its.file}"} for its in one.packages]
+    return {**to_json(one), "packages": packages}
 
 
 def stanzas(text: str) -> Iterator[Mapping[str, str]]:
@@ -184,23 +188,3 @@ def _stanza(package: PinnedPackage, record: Mapping[str, str]) -> str:
         "Description": f"kept by rigops{f', {tested[0]}' if tested else ''}",
     }
     return "".join(f"{name}: {value}\n" for name, value in fields.items())
-
-
-def _package(fields: Fields) -> PinnedPackage:
-    found = PinnedPackage(
-        name=fields.text("name"),
-        version=fields.text("version"),
-        architecture=fields.text("architecture"),
-        sha256=_digest(fields, "sha256"),
-        size=int(fields.number("size")),
-    )
-    if not _FILE.fullmatch(found.file):
-        raise fields.wrong("name", found.file, "the name of a package")
-    return found
-
-
-def _digest(fields: Fields, name: str) -> str:
-    value = fields.text(name)
-    if not _DIGEST.fullmatch(value):
-        raise fields.wrong(name, value, "a SHA-256 in small hexadecimal digits")
-    return value

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
-from rigops.autoinstall import preseed, strict_yaml, user_data
-from rigops.errors import RigopsError
-from tests.unit.autoinstall.test_rendered_files import rendered
+from rigops.autoinstall import preseed, render, user_data, user_data_model
+from rigops.autoinstall.installation import decide
+from rigops.catalog import load
+from tests.unit.autoinstall.test_rendered_files import CASES, rendered
 
-USER_DATA = rendered("ubuntu-24.04-btrfs-uefi")[0].text
 PRESEED = rendered("debian-12-btrfs-bios")[0].text
 
 
@@ -17,80 +20,74 @@ def _changed(text: str, old: str, new: str) -> str:
     return text.replace(old, new, 1)
 
 
+def _user_data() -> dict[str, Any]:
+    capture, choices = CASES["ubuntu-24.04-btrfs-uefi"]
+    installation = decide(capture, choices, load())
+    return user_data.document(installation, render.late_commands(installation))
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "fault"),
+    ("place", "old", "new", "fault"),
     [
-        ("late-commands:", "late-comands:", "unknown key; did you mean 'late-commands'?"),
-        ("  source:\n    search_drivers: false\n", "", "source: missing"),
-        ("search_drivers: false", "search_drivers: true", "True is not False"),
-        ("    install: false", "    install: true", "True is not False"),
-        ("lock_passwd: true", "lock_passwd: false", "False is not True"),
-        ('flavor: "generic"', 'flavor: "genric"', "'genric' is not 'generic' or 'hwe'"),
-        ('updates: "security"', 'updates: "none"', "'none' is not 'security'"),
-        ("          - serial: ", "          - serail: ", "unknown key; did you mean 'serial'?"),
-        ("          - serial: ", "          - size: ", "unknown key"),
-        ('"*_S5GXNF0R123456"', '"*"', "not a text like"),
-        ('device: "disk"', 'device: "dsik"', "'dsik' is no disk above it"),
-        ('path: "/"', 'path: "/boot/efi"', "mounts of"),
-        ("size: -1", 'size: "1T"', "not a text like"),
-        ('fstype: "btrfs"', 'fstype: "btrs"', "'btrs' is not"),
-        ("grub_device: true", "grub_device: false", "False is not True"),
-        ('macaddress: "a8:a1:59:01:02:03"', 'name: "enp5s0"', "unknown key"),
-        ("preserve: false", "preserve: 0", "0 is not False"),
+        ("", "late-commands", "late-comands", "unknown key; did you mean 'late-commands'?"),
+        ("", "source", None, "source: missing"),
+        ("source", "search_drivers", True, "True is not False"),
+        ("drivers", "install", True, "True is not False"),
+        ("user-data users 0", "lock_passwd", False, "False is not True"),
+        ("kernel", "flavor", "'genric'", "'genric' is not 'generic' or 'hwe'"),
+        ("", "updates", "'none'", "'none' is not 'security'"),
+        ("storage config 0 match 0", "serial", "serail", "unknown key; did you mean 'serial'?"),
+        ("storage config 0 match 0", "serial", "size", "unknown key"),
+        ("storage config 0 match 0", "serial", "'*'", "not a text like"),
+        ("storage config 0", "match", None, "storage.config[0].match: missing"),
+        ("storage config 0", "preserve", 0, "0 is not False"),
+        ("storage config 1", "device", "'dsik'", "'dsik' is no disk above it"),
+        ("storage config 1", "grub_device", False, "False is not True"),
+        ("storage config 3", "size", "'1T'", "not a text like"),
+        ("storage config 4", "fstype", "'btrs'", "'btrs' is not"),
+        ("storage config 5", "path", "'/boot/efi'", "mounts of"),
+        ("network ethernets enp5s0 match", "macaddress", "name", "unknown key"),
     ],
 )
-def test_the_model_of_user_data_finds(old: str, new: str, fault: str) -> None:
-    assert user_data.faults(USER_DATA) == []
-    assert fault in "\n".join(user_data.faults(_changed(USER_DATA, old, new)))
-
-
-def test_a_disk_without_a_match_is_a_fault() -> None:
-    head, _, rest = USER_DATA.partition("        match:\n          - serial")
-    without = head + rest[rest.index("        ptable") :]
-    assert user_data.faults(without) == ["user-data.autoinstall.storage.config[0].match: missing"]
+def test_the_model_of_user_data_finds(place: str, old: str, new: object, fault: str) -> None:
+    """`new` is a value, another key, or None for no such key."""
+    document = _user_data()
+    assert user_data_model.faults(document) == []
+    entry = document["autoinstall"]
+    for step in place.split():
+        entry = entry[int(step) if isinstance(entry, list) else step]
+    value = entry.pop(old)
+    if isinstance(new, str) and not new.startswith("'"):
+        entry[new] = value
+    elif new is not None:
+        entry[old] = new.strip("'") if isinstance(new, str) else new
+    assert fault in "\n".join(user_data_model.faults(document))
 
 
 def test_a_second_disk_is_a_fault() -> None:
-    start, end = USER_DATA.index('      - type: "disk"'), USER_DATA.index('      - type: "part')
-    disk = USER_DATA[start:end].replace('id: "disk"', 'id: "other"')
-    found = user_data.faults(USER_DATA[:end] + disk + USER_DATA[end:])
-    assert any("2 disks" in fault for fault in found)
+    document = _user_data()
+    actions = user_data_model.storage(document)
+    actions.insert(1, {**actions[0], "id": "other"})
+    assert any("2 disks" in fault for fault in user_data_model.faults(document))
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "a: yes",  # true, to YAML
-        "a: 'one'",
-        "a: 1e3",
-        "a: null",
-        "a: {}",
-        "a: &anchor 1",
-        "a:\n\tb: 1",
-        "a: 1\na: 2",
-        "a:",
-        "a:\nb: 1",
-        "a: 1\n  b: 2",
-        "a:\n  - 1\n  b: 2",
-        "A: 1",
-        "a: |\nb: 1",
-        "- 1",
-        "",
-    ],
-)
-def test_yaml_that_could_mean_two_things_is_not_read(line: str) -> None:
-    with pytest.raises(RigopsError):
-        strict_yaml.parse(line + "\n")
+def test_a_name_that_yaml_would_take_for_another_value_is_quoted() -> None:
+    names = ("no", "y", "null", "1e3", "a b", "0x1", "1:2", "~", "é", "-", "A")
+    for name in names:
+        assert user_data.as_yaml({name: name}) == f"{json.dumps(name)}: {json.dumps(name)}\n"
 
 
-def test_yaml_of_each_kind_is_read() -> None:
-    text = '# c\na: 1\n"b c":\n  - d: "x: y"\n    e: [1, "2"]\n  - "f"\n'
-    text += "  - |\n    g\n\n      h\ni: true\n"
-    assert strict_yaml.parse(text) == {
+def test_blocks_are_indented_below_what_they_belong_to() -> None:
+    data = {
         "a": 1,
-        "b c": [{"d": "x: y", "e": [1, "2"]}, "f", "g\n\n  h\n"],
-        "i": True,
+        "b c": [{"d": "x: y", "e": [1, "2"], "f": {"g": True}}, "h"],
+        "i": ["j\n\n  k\n"],
+        "l": [],
     }
+    assert user_data.as_yaml(data) == (
+        'a: 1\n"b c":\n  - d: "x: y"\n    e: [1, "2"]\n    f:\n      g: true\n  - "h"\n'
+        "i:\n  - |\n    j\n\n      k\nl: []\n"
+    )
 
 
 @pytest.mark.parametrize(

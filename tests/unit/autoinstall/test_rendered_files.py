@@ -5,6 +5,8 @@ To write the files anew: python -m tests.unit.autoinstall.test_rendered_files
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -13,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.autoinstall import preseed, render, strict_yaml, user_data
+from rigops.autoinstall import preseed, render
 from rigops.autoinstall.installation import decide
 from rigops.catalog import load
 from tests.unit.autoinstall.captured import BIOS, DEBIAN, RIG, STATIC, UBUNTU, WIFI, WIRED
 
 if TYPE_CHECKING:
-    from rigops.autoinstall.installation import Choices
+    from rigops.autoinstall.installation import Choices, Installation
     from rigops.capture.document import Capture, Interface
 
 FILES = Path(__file__).parents[2] / "fixtures" / "autoinstall"
@@ -52,9 +54,13 @@ CASES: dict[str, tuple[Capture, Choices]] = {
 }
 
 
-def rendered(name: str) -> tuple[render.RenderedFile, ...]:
+def installation(name: str) -> Installation:
     capture, choices = CASES[name]
-    return render.files(decide(capture, choices, load()), capture.disks)
+    return decide(capture, choices, load())
+
+
+def rendered(name: str) -> tuple[render.RenderedFile, ...]:
+    return render.files(installation(name), CASES[name][0].disks)
 
 
 def paths(name: str) -> list[tuple[Path, render.RenderedFile]]:
@@ -90,10 +96,10 @@ def test_debian_reads_the_preseed(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_shell_reads_the_commands(name: str) -> None:
-    text = rendered(name)[0].text
     if "ubuntu" in name:
-        commands = user_data.late_commands(text)
+        commands = render.late_commands(installation(name))
     else:
+        text = rendered(name)[0].text
         questions = ("partman/early_command", "preseed/late_command")
         commands = [preseed.answer_of(text, question) for question in questions]
     for command in commands:
@@ -102,13 +108,13 @@ def test_a_shell_reads_the_commands(name: str) -> None:
 
 def test_the_secret_and_the_key_come_out_of_the_file_as_they_went_in() -> None:
     capture, choices = CASES["ubuntu-26.04-btrfs-bios-wifi"]
-    document = strict_yaml.parse(rendered("ubuntu-26.04-btrfs-bios-wifi")[0].text)
-    autoinstall = document["autoinstall"]
-    assert isinstance(autoinstall, dict)
-    wifi = autoinstall["network"]["wifis"][WIFI.name]["access-points"][WIFI.wifi_ssid]
-    assert wifi == {"password": choices.wifi_secret}
-    assert autoinstall["user-data"]["users"][0]["ssh_authorized_keys"] == list(choices.keys)
-    assert autoinstall["user-data"]["users"][0]["uid"] == capture.users[0].uid
+    text = rendered("ubuntu-26.04-btrfs-bios-wifi")[0].text
+    assert f"          {json.dumps(WIFI.wifi_ssid)}:\n            password: " in text
+    (password,) = re.findall(r'password: (".*")', text)
+    assert json.loads(password) == choices.wifi_secret
+    (key,) = re.findall(r'ssh_authorized_keys:\n +- (".*")', text)
+    assert json.loads(key) == choices.keys[0]
+    assert f"\n        uid: {capture.users[0].uid}\n" in text
 
 
 def test_no_driver_is_installed() -> None:

@@ -17,7 +17,7 @@ from rigops.probe.sections.rigops_state import OWNED_FILES
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import Bios, Driver, Pair, Proven, ProvenGpu
 from rigops.record.journal import Run
-from rigops.record.lockfile import LockedHost, LockedPair
+from rigops.record.lockfile import LockedDriver, LockedHost, LockedPair
 from rigops.record.proof_shell import FAILED_PROOF, PROVEN
 from rigops.vault.pinned_set import PinnedPackage, PinnedSet
 from tests.unit.doctor.examining import catalog, spec
@@ -71,8 +71,7 @@ DRIVER: Final = (
 PACKAGE: Final = PinnedPackage("libcuda1", "535.261.03-1", "amd64", "0" * 64, 10)
 LOCKED: Final = LockedHost(
     at="2026-11-20T06:00:00Z",
-    version="535.261.03",
-    flavor="proprietary",
+    driver=LockedDriver("535.261.03", "proprietary"),
     kernel="6.1.0-31-amd64",
     kernel_args=ARGUMENTS,
     gpus=tuple(ProvenGpu(uuid, at, "RTX 3090", 285.0) for at, uuid in UUIDS.items()),

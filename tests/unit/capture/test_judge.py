@@ -10,6 +10,7 @@ import pytest
 from rigops.capture.controller import Passphrase
 from rigops.capture.document import judged
 from rigops.capture.judge import judge
+from rigops.record.lockfile import LockedDriver
 from tests.unit.capture.rigs import (
     BORG,
     DEVICES,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from rigops.capture.document import Requirement
 
+OTHER = replace(LOCKED, driver=LockedDriver("535.1.1", "proprietary"))
 SNAPSHOTS = {"subvolumes": ["/home"], "send_to": TARGET}
 
 
@@ -96,7 +98,7 @@ def test_a_proven_rig_with_a_tried_backup_is_safe() -> None:
         ({"rigops_state": state(failed="{}")}, ["proof"], "preflight failed"),
         ({"locked": None}, ["lock", "vault"], "no entry of this host"),
         ({"locked": replace(LOCKED, sets=())}, ["vault"], "names no packages"),
-        ({"locked": replace(LOCKED, version="535.1.1")}, ["lock", "vault"], "the host proved"),
+        ({"locked": OTHER}, ["lock", "vault"], "the host proved"),
         ({"controller": replace(OWN, missing=("a 1",))}, ["vault"], "1 missing (a 1)"),
         ({"controller": replace(OWN, damaged=("a 1",))}, ["vault"], "1 damaged (a 1)"),
         ({"controller": replace(OWN, has_index=False)}, ["vault"], "its index is missing"),

@@ -85,7 +85,7 @@ def test_a_catalog_is_named_from_the_inventory_wherever_the_command_is_run(
 
     rig, other = host_requests(load(Path("rigs/inventory.py"), keys()), [])
 
-    assert rig.data["catalog"] == str(folder / "own.toml")
+    assert rig.data["catalog"] == rig.spec.catalog == str(folder / "own.toml")
     assert "catalog" not in other.data
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.autoinstall import preseed, user_data
+from rigops.autoinstall import preseed
 from rigops.capture.document import document
 from tests.unit.autoinstall.captured import KEY, RIG, WIFI, WIRED
 
@@ -56,8 +56,8 @@ def test_ubuntus_files_are_written_and_described(rigops: Rigops, tmp_path: Path)
     assert host["files"] == ["stick/user-data", "stick/meta-data"]
     assert host["disk"]["name"] == "nvme0n1"
     text = (tmp_path / "stick/user-data").read_text()
-    assert user_data.faults(text) == []
-    assert [one["glob"] for one in host["disk"]["match"]] == user_data.serial_globs(text)
+    for entry in host["disk"]["match"]:
+        assert f"          - serial: {json.dumps(entry['glob'])}\n" in text
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,9 @@ ALLOWED: Final = {
         "mkdir": OURS, "open": OURS, "os.open": OURS, "os.scandir": READ, "read_text": OURS,
     },
     "backup/one_run": {"mkdir": OURS, "os.open": OURS},
-    "snapshots/place": {"os.open": STORE},
+    "snapshots/place": {"os.listdir": STORE, "os.lstat": STORE, "os.open": STORE},
     "snapshots/receiving": {
-        "iterdir": STORE, "os.listdir": STORE, "os.lstat": STORE, "rmdir": STORE, "stat": STORE,
-        "shutil.rmtree": STORE, "unlink": STORE,
+        "iterdir": STORE, "rmdir": STORE, "stat": STORE, "shutil.rmtree": STORE, "unlink": STORE,
     },
     "snapshots/restoring": {"os.makedirs": TYPED},
     "snapshots/root_loader": {"mkdir": ROOTS, "os.scandir": ROOTS, "shutil.rmtree": ROOTS},

@@ -102,7 +102,7 @@ def test_files_of_rigops_without_a_record_are_a_failure() -> None:
     found = look(CHECK, rigops_state=text)
 
     assert (found.status, found.subject) == ("fail", RECORD)
-    assert "lost; 1 file of rigops" in found.summary
+    assert "is lost; it named what rigops wrote: /etc/apt/pref" in found.summary
 
 
 @pytest.mark.parametrize("concern", ["borg", "snapshots"])

@@ -7,7 +7,8 @@ import pytest
 
 from rigops.errors import RigopsError
 from rigops.ownership.ownership import InPlace, OwnedFile, Ownership, Previous, Remove, Show, Write
-from rigops.probe.sections.rigops_state import Present
+from rigops.probe.sections.rigops_state import RECORD, Present, RigopsState
+from rigops.probe.sections.rigops_traces import Trace
 from tests.unit.ownership.simulated import digest_of
 
 NEW = OwnedFile(
@@ -47,13 +48,29 @@ def test_fields_of_a_later_rigops_are_passed_over() -> None:
 def test_a_record_that_is_cut_short_is_never_an_empty_one(length: int) -> None:
     with pytest.raises(RigopsError, match="damaged or incomplete") as caught:
         Ownership.parse(OWNERSHIP.to_json()[:length])
-    assert "restore a backup" in caught.value.problems[0].fix
+    assert "from a backup" in caught.value.problems[0].fix
 
 
 def test_a_record_of_a_newer_rigops_is_refused() -> None:
     with pytest.raises(RigopsError, match="newer rigops") as caught:
         Ownership.parse('{"schema": "rigops.owned/2", "files": []}')
     assert "upgrade rigops" in caught.value.problems[0].fix
+
+
+def test_files_that_rigops_made_and_no_record_names_are_refused_with_their_names() -> None:
+    made = {path: Trace("81a4 0:0", is_made=True) for path in ("/etc/a", "/etc/nccl.conf")}
+    for owned, loss in ((None, "is lost; it named"), (OWNERSHIP.to_json(), "does not name")):
+        with pytest.raises(RigopsError) as caught:
+            Ownership.of(RigopsState(owned=owned, unrecorded=made))
+        (problem,) = caught.value.problems
+        assert problem.message == f"{RECORD} {loss} what rigops wrote: /etc/a, /etc/nccl.conf"
+        assert RECORD in problem.fix
+        assert "remove these files" in problem.fix
+
+
+def test_what_nothing_says_to_be_of_rigops_is_no_lost_record() -> None:
+    others = {"/etc/rigops/borg_key": Trace("8180 0:0", is_made=False)}
+    assert Ownership.of(RigopsState(unrecorded=others)) == Ownership()
 
 
 @pytest.mark.parametrize(

@@ -108,25 +108,25 @@ def judge_lock(subject: Subject) -> Requirement:
             summary="the lockfile beside the inventory has no entry of this host",
             fix=_APPLY,
         )
-    line = f"{lockfile.SCHEMA}: {locked.at} driver {locked.version}, kernel {locked.kernel}"
+    line = f"{lockfile.SCHEMA}: {locked.at} driver {locked.driver.version}, kernel {locked.kernel}"
     evidence = (Evidence("lockfile", line),)
     proven = last.proven if last else None
     if proven is not None and (
         (proven.driver.version, proven.kernel, proven.command_line)
-        != (locked.version, locked.kernel, locked.kernel_args)
+        != (locked.driver.version, locked.kernel, locked.kernel_args)
     ):
         return Requirement(
             id="lock",
             status="fail",
-            summary=f"the lockfile has driver {locked.version} with kernel {locked.kernel}, the "
-            f"host proved {proven.driver.version} with {proven.kernel}",
+            summary=f"the lockfile has driver {locked.driver.version} with kernel {locked.kernel}, "
+            f"the host proved {proven.driver.version} with {proven.kernel}",
             evidence=evidence,
             fix=f"{_APPLY}, or fetch the newest lockfile from git",
         )
     return Requirement(
         id="lock",
         status="ok",
-        summary=f"driver {locked.version}, kernel {locked.kernel}, {len(locked.gpus)} GPUs",
+        summary=f"driver {locked.driver.version}, kernel {locked.kernel}, {len(locked.gpus)} GPUs",
         evidence=evidence,
     )
 

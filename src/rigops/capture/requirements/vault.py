@@ -29,11 +29,12 @@ def judge_vault(subject: Subject) -> Requirement:
             fix=_FIX,
         )
     evidence = (Evidence("lockfile", f"driver {pinned.version}: index {pinned.index}"),)
-    if locked and pinned.version != locked.version:
+    if locked and pinned.version != locked.driver.version:
         return Requirement(
             id="vault",
             status="fail",
-            summary=f"the packages are of driver {pinned.version}, proven was {locked.version}",
+            summary=f"the packages are of driver {pinned.version}, "
+            f"proven was {locked.driver.version}",
             evidence=evidence,
             fix=_FIX,
         )

@@ -53,7 +53,6 @@ ACS: Final = Concern(
     keys=(word_key("acs_redirect", "keep", "off"),),
     deploy=_deploy,
     facts=_facts,
-    writes=("*/rigops/acs", "*/rigops-acs.service"),
     records=_records,
     asks_for_proof=_is_another_path,
 )

@@ -9,7 +9,6 @@ from rigops.concerns.base.decide import NCCL_CONF
 from rigops.concerns.concern import Concern
 from rigops.inventory.spec.machine import limits, nccl
 from rigops.inventory.spec.scalars import Key
-from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
@@ -42,10 +41,4 @@ BASE: Final = Concern(
     deploy=_deploy,
     facts=_facts,
     files=_files,
-    writes=(
-        "/etc/security/limits.d/*",
-        "/etc/systemd/*.conf.d/*",
-        "*/rigops-shm.service",
-        f"{STATE}/lines/*",
-    ),
 )

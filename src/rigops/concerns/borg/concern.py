@@ -76,13 +76,6 @@ BORG: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    writes=(
-        "*/libexec/rigops/borg",
-        "*/rigops/borg.json",
-        "*/rigops/borg_watched",
-        "*/rigops-borg.*",
-        "*/rigops-borg-drill.*",
-    ),
     keys_made=("*/rigops/borg_key",),
     records=_records,
     self_check=_self_check,

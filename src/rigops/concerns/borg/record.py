@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from rigops import json_fields
+from rigops import json_dataclass
 from rigops.backup.borg_host import STATE_FILE
 from rigops.dataclass import dataclass
+from rigops.json_dataclass import Time, from_json
 from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class RepositoryState:
     of the one that wrote last.
     """
 
-    id: str
+    id: str = ""
     location: str
     state: str
     error: str = ""
@@ -52,7 +53,7 @@ class RepositoryState:
 class Outcome:
     """Of a check or a drill. `result`: ok, or what was found."""
 
-    at: str
+    at: Time
     result: str
     files: int | None = None
     error: str = ""
@@ -62,6 +63,12 @@ class Outcome:
         return self.result == "ok"
 
 
+def _outcome(fields: Fields, name: str) -> Outcome | None:
+    """One that never was may have its fields, and no time."""
+    given = fields.nested(name)
+    return None if given.raw("at") is None else from_json(Outcome, given)
+
+
 @dataclass(frozen=True, kw_only=True)
 class BorgState:
     """`at`: when it was written; times are RFC 3339, UTC, and None where there was none.
@@ -69,12 +76,12 @@ class BorgState:
     `held`: why the last run did not remove all that retention no longer keeps.
     """
 
-    at: str
+    at: Time
     repository: RepositoryState
-    newest_at: str | None = None
-    last_check: Outcome | None = None
-    last_drill: Outcome | None = None
-    last_compact_at: str | None = None
+    newest_at: Time | None = None
+    last_check: Annotated[Outcome | None, _outcome] = None
+    last_drill: Annotated[Outcome | None, _outcome] = None
+    last_compact_at: Time | None = None
     held: tuple[str, ...] = ()
 
 
@@ -83,15 +90,10 @@ class ExportedKey:
     """`repository`: its id. `exported_at`: to the vault of a machine that runs rigops."""
 
     repository: str
-    exported_at: str
+    exported_at: Time
 
     def to_json(self) -> str:
-        document = {
-            "schema": KEY_SCHEMA,
-            "repository": self.repository,
-            "exported_at": self.exported_at,
-        }
-        return f"{json.dumps(document, indent=2)}\n"
+        return json_dataclass.document(KEY_SCHEMA, self)
 
 
 def waiting(location: str, error: str, at: str) -> str:
@@ -102,65 +104,8 @@ def waiting(location: str, error: str, at: str) -> str:
 
 
 def parse(text: str) -> BorgState:
-    fields = json_fields.parse(text, place=PATH)
-    fields.require_schema(SCHEMA)
-    return BorgState(
-        at=fields.time("at"),
-        repository=_repository(fields.nested("repository")),
-        newest_at=_time_or_none(fields, "newest_at"),
-        last_check=_outcome(fields.nested_or_none("last_check")),
-        last_drill=_outcome(fields.nested_or_none("last_drill")),
-        last_compact_at=_time_or_none(fields, "last_compact_at"),
-        held=fields.texts("held") if fields.raw("held") else (),
-    )
+    return json_dataclass.parse(BorgState, text, schema=SCHEMA, place=PATH)
 
 
 def parse_key(text: str) -> ExportedKey:
-    fields = json_fields.parse(text, place=KEY_PATH)
-    fields.require_schema(KEY_SCHEMA)
-    return ExportedKey(repository=fields.text("repository"), exported_at=fields.time("exported_at"))
-
-
-def _repository(fields: Fields) -> RepositoryState:
-    lock = fields.nested_or_none("lock")
-    return RepositoryState(
-        id=_text_or_empty(fields, "id"),
-        location=fields.text("location"),
-        state=fields.text("state"),
-        error=_text_or_empty(fields, "error"),
-        fix=_text_or_empty(fields, "fix"),
-        borg=_text_or_empty(fields, "borg"),
-        last_borg=_text_or_empty(fields, "last_borg"),
-        archives=_whole(fields, "archives"),
-        free_bytes=_whole(fields, "free_bytes"),
-        lock=RepositoryLock(
-            host=lock.text("host"), pid=int(lock.number("pid")), age_s=lock.number("age_s")
-        )
-        if lock
-        else None,
-    )
-
-
-def _outcome(fields: Fields | None) -> Outcome | None:
-    """One that never was may have its fields, and no time."""
-    if fields is None or fields.raw("at") is None:
-        return None
-    return Outcome(
-        at=fields.time("at"),
-        result=fields.text("result"),
-        files=_whole(fields, "files"),
-        error=_text_or_empty(fields, "error"),
-    )
-
-
-def _whole(fields: Fields, name: str) -> int | None:
-    number = fields.number_or_none(name)
-    return None if number is None else int(number)
-
-
-def _time_or_none(fields: Fields, name: str) -> str | None:
-    return None if fields.raw(name) is None else fields.time(name)
-
-
-def _text_or_empty(fields: Fields, name: str) -> str:
-    return "" if fields.raw(name) is None else fields.text(name)
+    return json_dataclass.parse(ExportedKey, text, schema=KEY_SCHEMA, place=KEY_PATH)

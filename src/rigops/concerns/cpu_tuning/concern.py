@@ -89,7 +89,6 @@ CPU_TUNING: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    writes=("*/rigops/cpu_tuning", "*/rigops-cpu-tuning.service"),
     records=_records,
     states=States(needs=_needs, judge=_states, checks={CHECK: _EXPLANATION}),
     self_check=_self_check,

@@ -88,7 +88,6 @@ GPU_TUNING: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    writes=("*/rigops/gpu_tuning", "*/rigops-gpu-tuning*"),
     records=_records,
     states=States(needs=_needs, judge=_states),
     self_check=_self_check,

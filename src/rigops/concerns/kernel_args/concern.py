@@ -85,13 +85,6 @@ KERNEL_ARGS: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    writes=(
-        "*/rigops/trial",
-        "*/rigops-trial.service",
-        "/etc/default/grub.d/*",
-        "/etc/grub.d/*",
-        "/boot/grub*",
-    ),
     records=_records,
     reboot_reasons=_reboot_reasons,
 )

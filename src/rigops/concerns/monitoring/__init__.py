@@ -5,3 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 NAME: Final = "monitoring"
+AUTO: Final = "auto"  # of `metrics`: where node_exporter looks

@@ -8,19 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
-from rigops.concerns.monitoring import NAME, record
+from rigops.concerns.monitoring import AUTO, NAME, record
 from rigops.inventory.spec.faults import Collector, refuse
 from rigops.inventory.spec.model import Notify
 from rigops.inventory.spec.scalars import Key, check_names, text
-from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
-
-AUTO: Final = "auto"
-TEXTFILE_RECORD: Final = f"{STATE}/metrics.json"
-TEXTFILE_SCHEMA: Final = "rigops.metrics/1"
 
 _WEB: Final = ("http://", "https://")
 _SCHEME = re.compile(r"[A-Za-z0-9+.-]+://")
@@ -113,9 +108,9 @@ def _records() -> tuple[HostRecord, ...]:
             fix,
         ),
         HostRecord(
-            TEXTFILE_RECORD,
+            record.TEXTFILE_PATH,
             "a textfile in a directory that is no longer declared stays there",
-            of_schema(TEXTFILE_SCHEMA),
+            of_schema(record.TEXTFILE_SCHEMA),
             fix,
         ),
     )
@@ -135,12 +130,5 @@ MONITORING: Final = Concern(
     deploy=_deploy,
     facts=_facts,
     files=_files,
-    writes=(
-        "*/rigops/notify",
-        "*/rigops/self_check",
-        "*/rigops-failed*",
-        "*/rigops-self-check.*",
-        "*/rigops-metrics.*",
-    ),
     records=_records,
 )

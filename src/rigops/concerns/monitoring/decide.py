@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
-from rigops.concerns.monitoring.concern import AUTO, TEXTFILE_RECORD, TEXTFILE_SCHEMA
+from rigops.concerns.monitoring import AUTO
+from rigops.concerns.monitoring.record import TEXTFILE_PATH, TEXTFILE_SCHEMA
 from rigops.errors import RigopsError
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from rigops.inventory.spec.model import ExpectedGpus, Notify
 
 PYTHON: Final = (3, 8)
-DEBIAN_FOLDER: Final = "/var/lib/prometheus/node-exporter"
 TEXTFILE: Final = "rigops.prom"
 
 _FLAG = re.compile(r"--collector\.textfile\.directory[= ][\"']?(?P<folder>/[A-Za-z0-9_./@+-]+)")
@@ -39,8 +39,8 @@ def textfile_folder(declared: str, found: Monitoring) -> str | None:
         return declared
     named = [_FLAG.search(text) for text in (*found.commands, *found.settings)]
     folders = [shape["folder"] for shape in named if shape]
-    if not folders and found.commands and found.has_debian_folder:
-        folders = [DEBIAN_FOLDER]
+    if not folders and found.commands and found.debian_folder:
+        folders = [found.debian_folder]
     return posixpath.normpath(folders[-1]) if folders else None
 
 
@@ -73,11 +73,11 @@ def settings(
 
 def written_textfile(records: Mapping[str, str]) -> str | None:
     """The one that the program on the host wrote, as its record has it."""
-    text = records.get(TEXTFILE_RECORD)
+    text = records.get(TEXTFILE_PATH)
     if text is None:
         return None
     try:
-        fields = json_fields.parse(text, place=TEXTFILE_RECORD)
+        fields = json_fields.parse(text, place=TEXTFILE_PATH)
         fields.require_schema(TEXTFILE_SCHEMA)
         path = fields.text("textfile")
     except RigopsError:

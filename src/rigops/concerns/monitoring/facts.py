@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from rigops.concerns.monitoring.decide import DEBIAN_FOLDER
 from rigops.dataclass import dataclass
 from rigops.facts.sections import SectionFact
 from rigops.probe.section import Section
@@ -14,6 +13,8 @@ from rigops.probe.text import blocks, lines
 PYTHON: Final = "python3 -V"
 EXPORTERS: Final = "systemctl show ExecStart"
 FOLDER: Final = "ls DEBIAN_FOLDER"
+
+_DEBIAN_FOLDER: Final = "/var/lib/prometheus/node-exporter"
 
 _VERSION = re.compile(r"Python ([0-9]{1,3})\.([0-9]{1,3})")
 _UNITS: Final = "prometheus-node-exporter.service node_exporter.service node-exporter.service"
@@ -33,7 +34,7 @@ if [ -d /run/systemd/system ]; then
     done
 fi
 show {_SETTINGS}
-if [ -d {DEBIAN_FOLDER} ]; then
+if [ -d {_DEBIAN_FOLDER} ]; then
     block "{FOLDER}"
     echo yes
 fi
@@ -43,12 +44,15 @@ return 0
 
 @dataclass(frozen=True, kw_only=True)
 class Monitoring:
-    """`commands`: of the units of node_exporter; `settings`: texts of their default files."""
+    """`commands`: of the units of node_exporter; `settings`: texts of their default files.
+
+    `debian_folder`: where Debian's package looks, where that is there.
+    """
 
     python: tuple[int, int] | None = None
     commands: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
-    has_debian_folder: bool = False
+    debian_folder: str = ""
 
 
 def parse(text: str) -> Monitoring:
@@ -64,7 +68,7 @@ def parse(text: str) -> Monitoring:
         python=(int(version[1]), int(version[2])) if version else None,
         commands=tuple(line for line in shown if line.startswith("ExecStart=")),
         settings=tuple(uncommented),
-        has_debian_folder=found.get(FOLDER, "").strip() == "yes",
+        debian_folder=_DEBIAN_FOLDER if found.get(FOLDER, "").strip() == "yes" else "",
     )
 
 

@@ -13,9 +13,8 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.concern import SelfChecks
+from rigops.concerns.monitoring import AUTO, decide, record
 from rigops.concerns.monitoring import NAME as CONCERN
-from rigops.concerns.monitoring import decide, record
-from rigops.concerns.monitoring.concern import AUTO, TEXTFILE_RECORD
 from rigops.concerns.monitoring.facts import MonitoringHost
 from rigops.facts.files import FileAt
 from rigops.facts.sections import RigopsState
@@ -186,6 +185,6 @@ def textfile_gone(*, wanted: str | None, declared: bool) -> Generator[FileWorkCo
     # A run that has begun would write it again.
     units = [f"{METRICS_UNIT}.service"] if wanted else [_TIMERS[1], f"{METRICS_UNIT}.service"]
     stop = f"{shlex.join(('systemctl', 'stop', *units))} 2>/dev/null || :"
-    remove = shlex.join(("rm", "-f", written, TEXTFILE_RECORD))
+    remove = shlex.join(("rm", "-f", written, record.TEXTFILE_PATH))
     work = FileWork(before=owned, more_effects=(Effect(f"{stop}\n{remove}"),))
     yield FileWorkCommand(work, touches=frozenset({RigopsState}))

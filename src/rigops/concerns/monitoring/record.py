@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import field, replace
 from typing import Final
 
-from rigops import json_fields
+from rigops import json_dataclass
 from rigops.dataclass import dataclass
+from rigops.json_dataclass import NAME, Time
 from rigops.probe.sections.rigops_state import STATE
 
 PATH: Final = f"{STATE}/self_check.json"
 SCHEMA: Final = "rigops.self_check/1"
+TEXTFILE_PATH: Final = f"{STATE}/metrics.json"  # of the file for node_exporter
+TEXTFILE_SCHEMA: Final = "rigops.metrics/1"
 WELL: Final = "ok"
 
 
@@ -23,15 +27,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class LastSelfCheck:
-    at: str  # RFC 3339, UTC, by the host's clock
-    problems: tuple[Problem, ...]
+    at: Time  # by the host's clock
+    problems: tuple[Problem, ...] = field(metadata={NAME: "findings"})
 
 
 def parse(text: str) -> LastSelfCheck:
-    fields = json_fields.parse(text, place=PATH)
-    fields.require_schema(SCHEMA)
-    found = (
-        Problem(one.text("status"), one.text("id"), one.text("subject"), one.text("summary"))
-        for one in fields.each("findings")
-    )
-    return LastSelfCheck(fields.time("at"), tuple(one for one in found if one.status != WELL))
+    found = json_dataclass.parse(LastSelfCheck, text, schema=SCHEMA, place=PATH)
+    return replace(found, problems=tuple(one for one in found.problems if one.status != WELL))

@@ -49,7 +49,7 @@ def vault_access(request: HostRequest) -> VaultAccess:
     known = request.locked
     return VaultAccess(
         sets=known.sets if known else (),
-        locked=known.version if known else "",
+        locked=known.driver.version if known else "",
         store=Store.of(request.spec.rigops_vault),
         back=request.back,
     )

@@ -105,13 +105,6 @@ NVIDIA_DRIVER: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    writes=(
-        "*/rigops/kernel_hook",
-        "*/nvidia-persistenced.service*",
-        "/etc/apt/*",
-        "/etc/kernel/*",
-        "/etc/modprobe.d/*",
-    ),
     records=_records,
     provide=_provide,
     keep=_keep,

@@ -114,7 +114,7 @@ def driver_facts(
         offered=offered,
         source=source_of(spec, machine),
         folder=folder_of(spec) if has_apt else None,
-        vault=VaultAccess(sets=sets, locked=locked.version if locked else "", store=store),
+        vault=VaultAccess(sets=sets, locked=locked.driver.version if locked else "", store=store),
         contents=replace(contents, stored=digests),
         last_proven=next(iter(proven), None),
     )

@@ -8,18 +8,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
-from rigops import json_fields
+from rigops.catalog.model import ModuleFlavor
 from rigops.dataclass import dataclass
-from rigops.errors import RigopsError
+from rigops.json_dataclass import NAME, parse, to_json
+from rigops.json_fields import readable
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import ModuleFlavor
+    from rigops.json_fields import Fields
 
 PATH: Final = "/var/lib/rigops/driver.json"
 SCHEMA: Final = "rigops.driver/1"
 NOTHING: Final = json.dumps({"schema": SCHEMA}) + "\n"  # is pinned any more
+
+
+def _sources(fields: Fields, name: str) -> dict[str, tuple[str, ...]]:
+    return {one.text("name"): one.texts("versions") for one in fields.each(name)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,47 +33,25 @@ class PinnedDriver:
     """`declared`: what it was resolved from. Another declaration is resolved again."""
 
     version: str
-    flavor: ModuleFlavor
+    flavor: ModuleFlavor = field(metadata={NAME: "flavour"})
     declared: str
     packages: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sources: Annotated[Mapping[str, tuple[str, ...]], _sources] = field(default_factory=dict)
     asked: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
-    beside: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, str] = field(default_factory=dict)  # not in older documents
     source: str = ""  # the text of rigops' own file of sources
     prebuilt: tuple[str, ...] = ()  # kernels whose modules the distribution built and signed
 
 
 def pinned(text: str | None) -> PinnedDriver | None:
     """A record that cannot be read is none: then it is resolved again."""
-    if text is None:
-        return None
-    try:
-        fields = json_fields.parse(text, place=PATH)
-        fields.require_schema(SCHEMA)
-        return PinnedDriver(
-            version=fields.text("version"),
-            flavor="open" if fields.text("flavour") == "open" else "proprietary",
-            declared=fields.text("declared"),
-            packages=fields.text_map("packages"),
-            sources={one.text("name"): one.texts("versions") for one in fields.each("sources")},
-            asked=fields.texts("asked"),
-            also=fields.texts("also"),
-            beside=fields.text_map("beside") if fields.raw("beside") else {},  # not in older ones
-            source=fields.text("source"),
-            prebuilt=fields.texts("prebuilt"),
-        )
-    except RigopsError:
-        return None
+    return readable(partial(parse, PinnedDriver, schema=SCHEMA, place=PATH), text)
 
 
 def document(record: PinnedDriver) -> str:
-    fields = {
-        **vars(record),
-        "sources": [{"name": name, "versions": its} for name, its in record.sources.items()],
-    }
+    sources = [{"name": name, "versions": its} for name, its in record.sources.items()]
+    fields = {"schema": SCHEMA, **to_json(record), "sources": sources}
     if not record.beside:
         del fields["beside"]  # so that an older document is not written anew
-    # The document had the British word before the code had the American one.
-    named = {"flavour" if name == "flavor" else name: value for name, value in fields.items()}
-    return json.dumps({"schema": SCHEMA, **named}, indent=1, default=dict) + "\n"
+    return json.dumps(fields, indent=1) + "\n"

@@ -56,12 +56,6 @@ SNAPSHOTS: Final = Concern(
     keys=(Key("snapshots", "a dict of subvolumes, keep and send_to", snapshots),),
     deploy=_deploy,
     facts=_facts,
-    writes=(
-        "*/libexec/rigops/snapshots",
-        "*/rigops/snapshots.json",
-        "*/rigops-snapshots.*",
-        "*/rigops-scrub.*",
-    ),
     keys_made=("*/rigops/snapshots_key",),
     records=_records,
     self_check=_self_check,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from rigops import json_fields
+from rigops import json_dataclass
 from rigops.dataclass import dataclass
+from rigops.json_dataclass import Time
 from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
@@ -22,8 +23,13 @@ SCHEMA: Final = "rigops.snapshots_state/1"
 class SubvolumeState:
     """`newest_at`: RFC 3339, UTC; None: it has no snapshot. `error`: of the last run."""
 
-    newest_at: str | None
-    error: str
+    newest_at: Time | None = None
+    error: str = ""
+
+
+def _times(fields: Fields, name: str) -> dict[str, str]:
+    newest = fields.nested(name)
+    return {path: newest.time(path) for path in newest.names if newest.raw(path) is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +38,9 @@ class TargetState:
 
     name: str
     state: str
-    newest_at: Mapping[str, str]  # by path
-    seen_at: str | None
-    error: str
+    newest_at: Annotated[Mapping[str, str], _times]  # by path
+    seen_at: Time | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +50,7 @@ class SnapshotsState:
     `held`: why the last run did not remove all that retention no longer keeps.
     """
 
-    at: str
+    at: Time
     subvolumes: Mapping[str, SubvolumeState]
     target: TargetState | None
     nested: Mapping[str, tuple[str, ...]]
@@ -52,37 +58,4 @@ class SnapshotsState:
 
 
 def parse(text: str) -> SnapshotsState:
-    fields = json_fields.parse(text, place=PATH)
-    fields.require_schema(SCHEMA)
-    subvolumes, nested = fields.nested("subvolumes"), fields.nested("nested")
-    target = fields.nested_or_none("target")
-    return SnapshotsState(
-        at=fields.time("at"),
-        subvolumes={path: _subvolume(subvolumes.nested(path)) for path in subvolumes.names},
-        target=_target(target) if target else None,
-        nested={path: nested.texts(path) for path in nested.names},
-        held=fields.texts("held") if fields.raw("held") else (),
-    )
-
-
-def _subvolume(fields: Fields) -> SubvolumeState:
-    return SubvolumeState(_time_or_none(fields, "newest_at"), _text_or_empty(fields, "error"))
-
-
-def _target(fields: Fields) -> TargetState:
-    newest = fields.nested("newest_at")
-    return TargetState(
-        name=fields.text("name"),
-        state=fields.text("state"),
-        newest_at={path: at for path in newest.names if (at := _time_or_none(newest, path))},
-        seen_at=_time_or_none(fields, "seen_at"),
-        error=_text_or_empty(fields, "error"),
-    )
-
-
-def _time_or_none(fields: Fields, name: str) -> str | None:
-    return None if fields.raw(name) is None else fields.time(name)
-
-
-def _text_or_empty(fields: Fields, name: str) -> str:
-    return "" if fields.raw(name) is None else fields.text(name)
+    return json_dataclass.parse(SnapshotsState, text, schema=SCHEMA, place=PATH)

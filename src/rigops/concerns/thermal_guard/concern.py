@@ -75,7 +75,6 @@ THERMAL_GUARD: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    writes=("*/rigops/thermal_guard", "*/rigops-thermal-guard.service", "*/sbin/rigops-guard"),
     records=_records,
     self_check=_self_check,
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
-from rigops import json_fields
+from rigops import json_dataclass, json_fields
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from rigops.json_dataclass import Time
 
 PATH: Final = "/run/rigops/thermal_guard.json"
 _SCHEMA: Final = "rigops.thermal_guard/1"
@@ -31,7 +30,7 @@ class GuardState:
     """`uptime_s`: of the host, when it was written."""
 
     step: str
-    since: str
+    since: Time
     why: str
     suspended: str
     uptime_s: float
@@ -39,26 +38,7 @@ class GuardState:
 
 
 def parse(text: str) -> GuardState:
-    fields = json_fields.parse(text, place=PATH)
-    fields.require_schema(_SCHEMA)
-    return GuardState(
-        step=fields.text("step"),
-        since=fields.time("since"),
-        why=fields.text("why"),
-        suspended=fields.text("suspended"),
-        uptime_s=fields.number("uptime_s"),
-        cards=tuple(
-            GuardedCard(
-                one.text("uuid"),
-                one.text("address"),
-                one.text("step"),
-                one.text("why"),
-                one.number_or_none("watts"),
-                one.number_or_none("watts_before"),
-            )
-            for one in fields.each("cards")
-        ),
-    )
+    return json_dataclass.parse(GuardState, text, schema=_SCHEMA, place=PATH)
 
 
 def lowered(records: Mapping[str, str]) -> dict[str, GuardedCard]:

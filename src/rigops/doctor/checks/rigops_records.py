@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rigops.concerns.host_records import damaged_records, torn_lines
-from rigops.concerns.lost_record import key_maker, lost_record
+from rigops.concerns.host_records import damaged_records, key_maker, torn_lines
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
+from rigops.errors import RigopsError
+from rigops.ownership.ownership import Ownership
 from rigops.probe.sections.rigops_state import RECORD
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.record.journal_shell import JOURNAL
@@ -25,10 +26,10 @@ def records(examined: Examined) -> Finding | list[Finding]:
     """The records of rigops on the host are whole.
 
     The ownership record /var/lib/rigops/owned.json names every file that rigops wrote. Where it is
-    lost, damaged or incomplete, which files of rigops without a record show, this fails: plan
-    shows how it is rebuilt. A key for backups that it does not name is a warning: apply records it.
-    Other records that cannot be read are a warning, or a failure where something is not changed or
-    undone until they can. Lines of the journal that a power cut tore are information.
+    lost, damaged or incomplete, which files of rigops without a record show, this fails, and plan
+    and apply refuse the host. A key for backups that it does not name is a warning: apply records
+    it. Other records that cannot be read are a warning, or a failure where something is not changed
+    or undone until they can. Lines of the journal that a power cut tore are information.
     """
     answer = examined.snapshot[RIGOPS_STATE]
     if answer.value is None:
@@ -44,20 +45,21 @@ def records(examined: Examined) -> Finding | list[Finding]:
 
 
 def _findings(state: RigopsState) -> Iterator[Finding]:
-    lost = lost_record(state)
-    if lost is not None and lost.is_to_rebuild:
-        count = len(lost.rebuilt.files)
-        files = f"{count} file{'s' * (count != 1)}"
-        yield Finding(
-            "fail",
-            f"the ownership record is {lost.loss}; {files} of rigops can be recorded anew",
-            subject=RECORD,
-            why=_NOT_RUN,
-            fix=Fix(
-                kind="hands", text="`rigops plan` shows the files; `rigops apply` records them"
-            ),
-        )
-    for path in lost.left if lost else ():
+    if state.are_files_known:
+        try:
+            Ownership.of(state)
+        except RigopsError as error:
+            (problem,) = error.problems
+            yield Finding(
+                "fail",
+                problem.message,
+                subject=RECORD,
+                why=_NOT_RUN,
+                fix=Fix(kind="hands", text=problem.fix),
+            )
+    for path, trace in state.unrecorded.items():
+        if trace.is_made:
+            continue
         if concern := key_maker(path):
             yield Finding(
                 "warn",

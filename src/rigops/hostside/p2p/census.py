@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigops.hostside.p2p.cuda import (
     NATIVE_ATOMICS,
@@ -15,6 +15,7 @@ from rigops.hostside.p2p.cuda import (
 from rigops.hostside.p2p.machine import pci_address
 
 if TYPE_CHECKING:
+    from rigops.hostside.p2p.answers import CensusAnswer, GpuAnswer, PeerAnswer
     from rigops.hostside.p2p.watched import Say
 
 
@@ -34,9 +35,9 @@ def take_census(say: Say) -> None:
         say(answer={"trouble": [kind, str(error)]})
 
 
-def _census(cuda: Cuda) -> dict[str, Any]:
+def _census(cuda: Cuda) -> CensusAnswer:
     devices = [cuda.number("cuDeviceGet", i) for i in range(cuda.number("cuDeviceGetCount"))]
-    gpus = [
+    gpus: list[GpuAnswer] = [
         {
             "address": pci_address(cuda.device_text("cuDeviceGetPCIBusId", device)),
             "name": cuda.device_text("cuDeviceGetName", device),
@@ -50,7 +51,7 @@ def _census(cuda: Cuda) -> dict[str, Any]:
     return {"cuda": cuda.number("cuDriverGetVersion"), "gpus": gpus, "peers": peers}
 
 
-def _peer(cuda: Cuda, one: int, other: int) -> dict[str, int | None]:
+def _peer(cuda: Cuda, one: int, other: int) -> PeerAnswer:
     return {
         "granted": cuda.number("cuDeviceCanAccessPeer", one, other),
         "rank": _attribute(cuda, PERFORMANCE_RANK, one, other),

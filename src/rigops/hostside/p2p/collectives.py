@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.card import Card, Gpu
 from rigops.hostside.p2p.cuda import DEVICE_UNAVAILABLE, NO_MEMORY, Cuda, CudaError, NoLibraryError
@@ -23,6 +23,7 @@ from rigops.hostside.p2p.verdict import FAILED, NOT_PROVEN, POISON, PROVEN, patt
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from rigops.hostside.p2p.answers import ArmAnswer, CollectivesAnswer
     from rigops.hostside.p2p.watched import Ended, Job, Say
 
 REDUCED: Final = (4 << 10, 1 << 20, 16 << 20)  # bytes of each card
@@ -118,7 +119,7 @@ class _AllReduce:
         ]
         self._rounds = 0
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> ArmAnswer:
         for size in REDUCED:
             for turn in range(1, _ROUNDS_OF_EACH + 1):
                 wrong = self._round(size, f"round {turn} of {_ROUNDS_OF_EACH}")
@@ -231,13 +232,13 @@ def prove_collectives(
     try_arm: Callable[[Job], Ended],
     why_not: Callable[[], str],
     why_not_p2p: Callable[[], str],
-) -> dict[str, Any]:
+) -> CollectivesAnswer:
     """`find` and `try_arm` run a job in a watched child.
 
     `why_not` and `why_not_p2p` are asked before each; empty: go on. The arm without P2P is tried
     after a hang of pairs too: whoever has such a rig wants to know whether that works.
     """
-    result: dict[str, Any] = {
+    result: CollectivesAnswer = {
         "verdict": NOT_PROVEN,
         "cause": "",
         "evidence": [],

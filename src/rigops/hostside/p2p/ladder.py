@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.accesses import judge_accesses, try_accesses
 from rigops.hostside.p2p.card import Card, Gpu
@@ -27,6 +27,7 @@ from rigops.hostside.p2p.verdict import judge_data, judge_speed, size_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rigops.hostside.p2p.answers import PairAnswer
     from rigops.hostside.p2p.watched import Say
 
 _SPARE: Final = 64 << 20  # memory that is left to others on each card
@@ -69,7 +70,7 @@ def pair_job(plan: PairPlan) -> Callable[[Say], None]:
     return job
 
 
-def _refusal(error: Exception) -> dict[str, Any]:
+def _refusal(error: Exception) -> PairAnswer:
     busy = isinstance(error, CudaError) and error.code in _EXCLUSIVE
     why = ["the GPU is in use by others, or its memory is"] if busy else []
     return {"verdict": "skipped" if busy else "error", "evidence": [str(error), *why]}
@@ -86,13 +87,13 @@ class _Ladder:
         free = min(free, _host_memory())
         self._sizes = [size for size in plan.sizes if _BUFFERS * (size + 2 * GUARD) <= free]
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> PairAnswer:
         """`verdict`, `evidence`, and what was measured."""
         if not self._sizes:
             return {"verdict": "skipped", "evidence": ["there is not enough free GPU memory"]}
         pair = Pair(self._cuda, *self._cards, self._sizes[-1], self._say)
         found = self._copies(pair)
-        self._say(measured={name: found[name] for name in found if name not in _JUDGED})
+        self._say(measured={name: value for name, value in found.items() if name not in _JUDGED})
         if found["verdict"] in ("ok", "slower_than_staged"):
             found = self._above_copies(pair, found)
         return found
@@ -100,7 +101,7 @@ class _Ladder:
     def _has_time(self) -> bool:
         return time.monotonic() < self._late
 
-    def _copies(self, pair: Pair) -> dict[str, Any]:
+    def _copies(self, pair: Pair) -> PairAnswer:
         self._say(rung="L1")
         copies = Copies(pair, self._sizes)
         control = copies.through_host()
@@ -129,7 +130,7 @@ class _Ladder:
             or [f"{len(tried)} copies of {sizes} arrived whole, as their owner reads them"],
         }
 
-    def _above_copies(self, pair: Pair, copied: dict[str, Any]) -> dict[str, Any]:
+    def _above_copies(self, pair: Pair, copied: PairAnswer) -> PairAnswer:
         """A failure of these rungs comes first; what was found before stays beside it."""
         self._say(step="compiling kernels")
         try:

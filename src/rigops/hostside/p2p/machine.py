@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from rigops.hostside.p2p.answers import BusAnswer, JobAnswer
     from rigops.hostside.p2p.watched import Job, Say
 
 _NVIDIA: Final = "0x10de"
@@ -34,7 +35,7 @@ def smi_job(*words: str) -> Job:
     return job
 
 
-def find_jobs(text: str) -> list[dict[str, Any]]:
+def find_jobs(text: str) -> list[JobAnswer]:
     """Who computes on which card. By short names only: a command line may hold secrets."""
     return [
         {"address": pci_address(address), "pid": int(pid), "name": _process_name(pid)}
@@ -46,12 +47,12 @@ def _process_name(pid: str) -> str:
     return file_text(Path("/proc") / pid / "comm") or "a process"
 
 
-def nvidia_gpus(system: Path) -> list[dict[str, Any]]:
+def nvidia_gpus(system: Path) -> list[BusAnswer]:
     """Cards on the bus, with the kernel driver that each is bound to.
 
     `max_links`: what the card and the port above it can do, such as `16.0 GT/s PCIe x16`.
     """
-    found = []
+    found: list[BusAnswer] = []
     for device in sorted(system.glob("bus/pci/devices/*")):
         if file_text(device / "vendor") == _NVIDIA and file_text(device / "class").startswith(
             _DISPLAY

@@ -10,15 +10,21 @@ import re
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from rigops.hostside.p2p.answers import (
+        ChangeAnswer,
+        LinkAnswer,
+        LogAnswer,
+        MeanwhileAnswer,
+    )
     from rigops.hostside.p2p.watched import Job, Say
 
     # Runs a job in a watched child; None where it had no answer in time.
-    Ask = Callable[[Job], "dict[str, Any] | None"]
+    Ask = Callable[[Job], "LogAnswer | None"]
 
 _COUNTERS: Final = {
     "aer_corrected": "aer_dev_correctable",
@@ -71,9 +77,9 @@ class Meanwhile:
             if speed is not None:
                 self._fastest[card] = max(speed, self._fastest.get(card, speed))
 
-    def end(self) -> dict[str, Any]:
+    def end(self) -> MeanwhileAnswer:
         fastest = dict(self._fastest)  # of now that they are idle again, speed says nothing
-        links = [
+        links: list[LinkAnswer] = [
             {"gpu": card, "gt_per_s": fastest.get(card), "lanes": self._narrowest.get(card)}
             for card in self._cards
         ]
@@ -125,7 +131,7 @@ class Meanwhile:
         ]
 
 
-def _change(kind: str, subject: str, before: object, after: object) -> dict[str, object]:
+def _change(kind: str, subject: str, before: float, after: float) -> ChangeAnswer:
     return {"kind": kind, "subject": subject, "before": before, "after": after}
 
 
@@ -191,7 +197,7 @@ def mark_log(say: Say) -> None:
     say(answer={"last": shown[-1]} if shown else {"why": why or why_not or "it is empty"})
 
 
-def read_new_lines(mark: Mapping[str, str]) -> Job:
+def read_new_lines(mark: LogAnswer) -> Job:
     """Make the job that reads what came since."""
 
     def job(say: Say) -> None:

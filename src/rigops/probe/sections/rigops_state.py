@@ -13,9 +13,7 @@ from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.rigops_traces import (
     ORIGINALS,
     TRACES,
-    Original,
     Trace,
-    originals,
     snippet,
     traces,
 )
@@ -108,8 +106,6 @@ class RigopsState:
     misshapen: tuple[str, ...] = ()  # no regular file, or far too long: a record without content
     are_traces_known: bool = True
     unrecorded: Mapping[str, Trace] = field(default_factory=dict)  # by path
-    originals: tuple[Original, ...] = ()  # collected only with those
-    rebuilt: str = ""  # what was wrong with `owned`, where it is as it can be rebuilt
     unparsed: tuple[str, ...] = ()
 
 
@@ -145,7 +141,6 @@ def parse(text: str) -> RigopsState:
         misshapen=misshapen,
         are_traces_known=TRACES in found,
         unrecorded=traces(found.get(TRACES, "")),
-        originals=originals(found.get(ORIGINALS, "")),
         journal=tuple(line for line in lines(found.get(JOURNAL, "")) if line.strip()),
         unparsed=tuple(
             head for head in found if head not in _KNOWN and not head.startswith(_FOLDERS)

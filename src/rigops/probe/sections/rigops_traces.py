@@ -1,4 +1,4 @@
-"""Files that rigops writes on hosts and that its record there does not name, and their originals.
+"""Files that rigops writes on hosts and that its record there does not name.
 
 Without the record nobody would undo them. Most say in their first lines who made them; what does
 not lies where nobody else writes.
@@ -13,11 +13,9 @@ from rigops.dataclass import dataclass
 from rigops.probe.text import lines, matches
 
 FOREIGN_FILES: Final = ("/etc/nccl.conf",)  # of others, with a block of lines of rigops
-BLOCK_BEGINS: Final = "# rigops .*owns the lines from here on"
-BLOCK_ENDS: Final = "# rigops owns the lines up to here"
 HEADERS: Final = (
     "(#|//) Made by rigops ",
-    BLOCK_BEGINS,
+    "# rigops .*owns the lines from here on",
     "# acs off [|] back [|] show: ",
     "# kernel_hook installed RELEASE ",
     "# notify SUBJECT: ",
@@ -27,7 +25,7 @@ HEADERS: Final = (
     "(url|command|ping)$",  # whom to notify
 )
 TRACES: Final = "ls UNRECORDED"
-ORIGINALS: Final = "ls UNRECORDED PREVIOUS"
+ORIGINALS: Final = "ls UNRECORDED PREVIOUS"  # in bundles of before
 
 _OWN: Final = (  # nobody else writes there
     "/usr/local/libexec/rigops/*",
@@ -51,42 +49,24 @@ _SHARED: Final = (  # a user may have a file of that name
     "/usr/local/sbin/rigops-*",
     *FOREIGN_FILES,
 )
-_FOUND: Final = r"(?P<status>[0-9a-f]{4} [0-9:]{3,21}) (?P<digest>[0-9a-f]{64})"
-_TRACE = re.compile(rf"(?P<made>made|there) {_FOUND} (?P<path>/.*)")
-_ORIGINAL = re.compile(rf"(?P<changed>[0-9]{{1,12}}) {_FOUND} (?P<name>[^/]+)")
+_TRACE = re.compile(
+    r"(?P<made>made|there) (?P<status>[0-9a-f]{4} [0-9:]{3,21})( [0-9a-f]{64})? (?P<path>/.*)"
+)
 
 
 @dataclass(frozen=True)
 class Trace:
-    """`is_made`: it says that rigops made it. Of a file of others, the digest of our block."""
+    """`is_made`: it says that rigops made it."""
 
-    digest: str
     status: str  # as `stat -c '%f %u:%g'` prints it
     is_made: bool
 
 
-@dataclass(frozen=True)
-class Original:
-    """A content that was there before rigops; `changed`: when it was copied, since 1970."""
-
-    name: str
-    digest: str
-    status: str
-    changed: int
-
-
 def traces(body: str) -> dict[str, Trace]:
     return {
-        one["path"]: Trace(one["digest"], one["status"], one["made"] == "made")
+        one["path"]: Trace(one["status"], one["made"] == "made")
         for one in matches(_TRACE, lines(body))[0]
     }
-
-
-def originals(body: str) -> tuple[Original, ...]:
-    return tuple(
-        Original(one["name"], one["digest"], one["status"], int(one["changed"]))
-        for one in matches(_ORIGINAL, lines(body))[0]
-    )
 
 
 def companion(path: str, state: str) -> str:
@@ -96,13 +76,9 @@ def companion(path: str, state: str) -> str:
 
 def snippet(state: str) -> str:
     """Wants `recorded`, a line each. Where every trace is recorded it starts no program."""
-    begins_or_ends = f"/^{BLOCK_BEGINS}$/,/^{BLOCK_ENDS}$/p"
     headers = "|".join(HEADERS)
     companions = "\n        ".join(
         f"{path}) ! is_recorded {companion(path, state)} || continue ;;" for path in FOREIGN_FILES
-    )
-    blocks = "\n        ".join(
-        f"{path}) has_block {companion(path, state)} ;;" for path in FOREIGN_FILES
     )
     return f"""
 set +f
@@ -115,25 +91,14 @@ for path in {" ".join((*_OWN, *_SHARED))}; do
     [ -f "$path" ] || continue
     ! is_recorded "$path" || continue
     case $path in
-        # A digest would let a weak passphrase be guessed wherever the answer is read. What ssh
-        # and its keys have beside them goes with the key.
+        # No record names a passphrase. What ssh and its keys have beside them goes with the key.
         *.rigops-new|/etc/rigops/borg_passphrase*|/etc/rigops/*_key.pub|/etc/rigops/*_known_hosts)
             continue ;;
         {companions}
     esac
     found=$found$path$line
 done
-has_block() {{ # COMPANION: which has it as rigops wrote it
-    if [ -f "$1" ]; then path=$1; else digest=$(sed -n '{begins_or_ends}' "$path" | sha256sum); fi
-}}
-trace() {{ # KIND
-    digest=
-    case $path in
-        {blocks}
-    esac
-    [ -n "$digest" ] || digest=$(sha256sum <"$path")
-    printf '%s %s %s %s\\n' "$1" "$(stat -c '%f %u:%g' "$path")" "${{digest%% *}}" "$path"
-}}
+trace() {{ printf '%s %s %s\\n' "$1" "$(stat -c '%f %u:%g' "$path")" "$path"; }} # KIND
 # Also where there is none: only where the answer reaches as far is that known.
 block "{TRACES}"
 if [ -n "$found" ]; then
@@ -149,15 +114,6 @@ if [ -n "$found" ]; then
                 case $path in {"|".join(_OWN)}) trace there ;; esac
                 ;;
         esac
-    done
-    block "{ORIGINALS}"
-    # What has our own header is no original, but a copy of what somebody made of it.
-    set +f
-    # shellcheck disable=SC2013  # a word a line
-    for path in $(grep -LsE '^({headers})' {state}/previous/* /dev/null); do
-        [ -f "$path" ] || continue
-        digest=$(sha256sum <"$path")
-        printf '%s %s %s\\n' "$(stat -c '%Z %f %u:%g' "$path")" "${{digest%% *}}" "${{path##*/}}"
     done
 fi
 """

@@ -9,7 +9,6 @@ from typing import Final
 import pytest
 
 from rigops.concerns.monitoring import decide
-from rigops.concerns.monitoring.concern import TEXTFILE_RECORD
 from rigops.concerns.monitoring.facts import (
     EXPORTERS,
     FOLDER,
@@ -18,6 +17,7 @@ from rigops.concerns.monitoring.facts import (
     Monitoring,
     parse,
 )
+from rigops.concerns.monitoring.record import TEXTFILE_PATH
 from rigops.inventory.spec.model import ExpectedGpus, Notify
 from tests.unit.programs import assert_clean_shell
 
@@ -116,5 +116,5 @@ def test_the_settings_have_counts_directory_and_quoted_commands() -> None:
     ],
 )
 def test_only_a_textfile_of_ours_is_ever_removed(text: str, path: str | None) -> None:
-    assert decide.written_textfile({TEXTFILE_RECORD: text}) == path
+    assert decide.written_textfile({TEXTFILE_PATH: text}) == path
     assert decide.written_textfile({}) is None

@@ -73,7 +73,7 @@ def test_of_what_was_proven_that_counts_of_which_this_machine_has_the_copy(tmp_p
     found = looked(HOST, rigops_vault=str(store.folder))
 
     assert versions(found) == [OLD.version]
-    assert found.locked == HOST.version
+    assert found.locked == HOST.driver.version
     assert found.offers.named("nvidia-dkms-535")
     assert isinstance(answer(found, whole_driver(OLD.version)), Answer)
     assert isinstance(answer(found, whole_driver(NOW.version)), Refusal)

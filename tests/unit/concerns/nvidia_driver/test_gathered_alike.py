@@ -99,7 +99,9 @@ def test_what_is_collected_at_once_has_the_answer_of_what_is_collected_as_needed
         RigopsState: StateFacts(),
         VaultPool: whole(*sets),
     })  # fmt: skip
-    provide(cast("Host", host), VaultAccess(sets=entry.sets, locked=entry.version, store=store))
+    provide(
+        cast("Host", host), VaultAccess(sets=entry.sets, locked=entry.driver.version, store=store)
+    )
     for declared, source in product(WISHES, ("auto", "vendor")):
         spec = read({"driver": declared, "driver_source": source, "rigops_vault": str(tmp_path)})
         assert spec.driver

@@ -1,24 +1,40 @@
 """A place that has snapshots, in a folder for each subvolume: this disk, another one, or a server.
 
-A copy is complete when it is read-only and knows what it was received from. It gets its name here
-when it is; one that is not complete was made writable by a person.
+A copy is complete when it is read-only and knows what it was received from. It is received into a
+folder of its own, and gets its name here when it is; one that is not complete was made writable by
+a person. To another folder btrfs moves nothing that is read-only: there a snapshot of it is made,
+which is the same to every stream.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import subprocess
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.backup.host.btrfs import FLUSH_S, delete_subvolume, run_tool
+from rigops.backup.host.btrfs import (
+    FLUSH_S,
+    BtrfsError,
+    delete_subvolume,
+    run_tool,
+    take_snapshot,
+)
 from rigops.backup.host.errors import HostError
 from rigops.backup.host.snapshot_names import STORE, is_folder_name, parse_snapshot_name
-from rigops.backup.host.subvolumes import Subvolume, subvolume_at
+from rigops.backup.host.subvolumes import SUBVOLUME_INODE, Subvolume, subvolume_at
 from rigops.backup.host.volumes import open_private
-from rigops.concerns.snapshots.host.receiving import clear_received, receive_snapshot
+from rigops.concerns.snapshots.host.inside import is_file
+from rigops.concerns.snapshots.host.receiving import (
+    LACKS_PARENT,
+    demand_chroot,
+    receive_stream,
+    remove_received,
+)
+from rigops.concerns.snapshots.host.send_stream import StreamCheck
 from rigops.hostside.shared.beneath import open_beneath
 from rigops.hostside.shared.bounded import BoundedChild
 
@@ -28,6 +44,9 @@ if TYPE_CHECKING:
 
     from rigops.backup.host.volumes import Volume
     from rigops.hostside.shared.beneath import Folder
+
+
+RECEIVING = "@receiving-"  # no folder of a subvolume begins with that
 
 
 class SnapshotCopy(NamedTuple):
@@ -127,11 +146,58 @@ class LocalPlace:
 
         `origin`: of the snapshot that is expected, where that is known.
         """
-        receive_snapshot(self, folder, name, stream, count, origin=origin)
+        what = f"{self.name}: receiving {name}"
+        demand_chroot()
+        self.clear()
+        copies = self.copies(folder)
+        if any(one.name == name for one in copies):
+            raise HostError(f"{what}: it is there already", "remove the one that is not needed")
+        parents = {
+            one.origin: str(self.path(folder, one.name)) for one in copies if one.is_complete
+        }
+        known = {one.origin for each in self.folders() for one in self.copies(each)}
+        check = StreamCheck(
+            name, parents, lambda parent, path: is_file(parents[parent], path), known
+        )
+        private = f"{RECEIVING}{secrets.token_hex(8)}"
+        try:
+            self.make(private)
+            receive_stream(what, self.path(private), check, stream, count)
+            received = self._find_sound(private, check)
+            if received is None or origin not in {"", check.origin}:
+                raise HostError(f"{what}: something else arrived", "run it again")
+            made_from = {"", *(one.uuid for one in copies if one.origin == check.parent)}
+            if received.parent_uuid not in made_from:  # receive took another one of the disk
+                raise BtrfsError(what, LACKS_PARENT)
+            self.make(folder)
+            take_snapshot(str(self.path(private, name)), str(self.path(folder, name)))
+        except BrokenPipeError:  # of who reads the progress
+            raise
+        except OSError as error:
+            raise BtrfsError(what, error.strerror or str(error)) from error
+        finally:
+            with suppress(HostError, OSError):  # the next run does it otherwise
+                remove_received(self.path(private))
+
+    def _find_sound(self, private: str, check: StreamCheck) -> Subvolume | None:
+        there = self.path(private)
+        if os.listdir(there) != [check.name]:
+            return None
+        found = self.subvolume(private, check.name)
+        is_sound = (
+            found is not None
+            and os.lstat(there / check.name).st_ino == SUBVOLUME_INODE
+            and found.is_read_only
+            and found.received_uuid == check.origin
+        )
+        return found if is_sound else None
 
     def clear(self) -> bool:
-        """Of what a killed run left. Whether there was something."""
-        return clear_received(self)
+        """Of what a killed run left. Whether there was something. Nobody else receives there."""
+        left = [one for one in self.names() if one.startswith(RECEIVING)]
+        for one in left:
+            remove_received(self.path(one))
+        return bool(left)
 
     def measure(self, folder: str, snapshot: str) -> int | None:
         """What all files of it have; on the disk it may be compressed."""
