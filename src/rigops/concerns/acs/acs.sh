@@ -18,10 +18,8 @@ umask 022
 
 redirecting=$((0x2c)) # ReqRedir, CmpltRedir, EgressCtrl
 
-complain() {
-    echo "$1" >&2
-    failed=1
-}
+# shellcheck source=../../hostside/shared/undoable.sh
+. ./shared/undoable.sh
 
 # A register of 16 bits, as hex. No other byte is read: a register may mind being looked at.
 read_word() { # FILE OFFSET
@@ -117,31 +115,8 @@ survey() {
     )
 }
 
-# ADDRESS=WORD of every port, as it was before `off` cleared it. The kernel sets all anew at a boot.
-recorded() {
-    grep -qsF "\"boot_id\": \"$boot_id\"" "$record" || return 0
-    sed -n 's/^{"address": "\([0-9a-f:.]*\)", "word": "\([0-9a-f]\{4\}\)"},\{0,1\}$/\1=\2/p' \
-        "$record"
-}
-
-write_down() { # ADDRESS=WORD…
-    mkdir -p "${record%/*}" &&
-        {
-            echo "{\"schema\": \"rigops.acs/1\", \"boot_id\": \"$boot_id\", \"ports\": ["
-            while [ $# -gt 0 ]; do
-                comma=,
-                [ $# -gt 1 ] || comma=
-                echo "{\"address\": \"${1%=*}\", \"word\": \"${1#*=}\"}$comma"
-                shift
-            done
-            echo ']}'
-        } >"$record.rigops-new" && mv -f "$record.rigops-new" "$record"
-}
-
-earlier() { # ADDRESS
-    for entry in $(recorded); do
-        case $entry in "$1="*) echo "${entry#*=}" ;; esac
-    done
+earlier() { # ADDRESS: its word before `off` cleared it
+    recorded | sed -n "s/^$1 //p"
 }
 
 switch_off() {
@@ -158,11 +133,11 @@ switch_off() {
         esac
         [ "$((0x$word & redirecting))" != 0 ] || continue
         todo="$todo $port"
-        [ -n "$(earlier "$port")" ] || had="$had $port=$word"
+        [ -n "$(earlier "$port")" ] || had="$had
+$port $word"
     done
     [ -n "$todo" ] || return 0
-    # shellcheck disable=SC2086  # one each
-    if ! write_down $had; then
+    if ! write_down "$had"; then
         complain "$record cannot be written, so nothing was cleared: it could not be undone"
         return
     fi
@@ -173,7 +148,7 @@ switch_off() {
 }
 
 put_back() {
-    for entry in $(recorded); do
+    for entry in $(recorded | tr ' ' =); do
         port=${entry%=*} was=${entry#*=}
         look_at "$port"
         case $word in none | unreadable) continue ;; esac # it has gone, with its card
@@ -190,7 +165,7 @@ tell() {
         look_at "$port"
         echo "port $port $word $(earlier "$port")"
     done
-    for entry in $(recorded); do
+    for entry in $(recorded | tr ' ' =); do
         port=${entry%=*}
         case "
 $ports
@@ -209,8 +184,8 @@ acs() { # off | back | show [FOLDER]: in tests FOLDER is what / is otherwise
     system=${2:-}
     devices=$system/sys/bus/pci/devices
     record=$system/var/lib/rigops/acs.json
-    failed=0
-    read -r boot_id <"$system/proc/sys/kernel/random/boot_id" || exit
+    schema=rigops.acs/1 entries=ports columns='address word'
+    begin "$system"
     case ${1:-} in
         off) switch_off ;;
         back) put_back ;;

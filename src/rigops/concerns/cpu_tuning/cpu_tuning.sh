@@ -10,56 +10,21 @@
 set -u
 umask 022
 
-complain() {
-    echo "$1" >&2
-    failed=1
-}
+# shellcheck source=../../hostside/shared/undoable.sh
+. ./shared/undoable.sh
 
 get() { # FILE: into value
     value=
     { read -r value <"$1"; } 2>/dev/null || [ -n "$value" ]
 }
 
-# Into boot_id, and had: a line `policyNUMBER DRIVER GOVERNOR KHZ PREFERENCE` each, between newlines.
-read_record() {
-    get "$system/proc/sys/kernel/random/boot_id" || exit
-    boot_id=$value had=
-    grep -qsF "\"boot_id\": \"$boot_id\"" "$record" || return 0
-    had="
-$(sed -n 's/^{"policy": \([0-9]*\), "driver": "\([A-Za-z0-9_-]*\)", "governor": "\([a-z_-]*\)", "max_khz": "\([0-9-]*\)", "preference": "\([a-z0-9_-]*\)"},\{0,1\}$/policy\1 \2 \3 \4 \5/p' "$record")
-"
-}
-
 # What was there before, of this policy and driver: was_governor, was_khz, was_preference.
-find_earlier() { # POLICY DRIVER
+find_earlier() { # FOLDER
     was_governor=- was_khz=- was_preference=-
-    line=${had#*"
-$1 $2 "}
-    [ "$line" != "$had" ] || return 0
-    line=${line%%"
-"*}
-    # shellcheck disable=SC2086  # three words
+    line=$(echo "$had" | grep "^${1##*/policy} $driver ") || return 0
+    # shellcheck disable=SC2086  # five words
     set -- $line
-    was_governor=$1 was_khz=$2 was_preference=$3
-}
-
-write_record() { # lines as in had
-    [ -n "$1" ] || { rm -f "$record" && return; }
-    mkdir -p "${record%/*}" &&
-        {
-            echo "{\"schema\": \"rigops.cpu_tuning/1\", \"boot_id\": \"$boot_id\", \"policies\": ["
-            comma=
-            echo "$1" | while read -r policy its_driver governor khz preference; do
-                [ -n "$policy" ] || continue
-                [ -z "$comma" ] || echo "$comma"
-                printf '%s' "{\"policy\": ${policy#policy}, \"driver\": \"$its_driver\"," \
-                    " \"governor\": \"$governor\", \"max_khz\": \"$khz\"," \
-                    " \"preference\": \"$preference\"}"
-                comma=,
-            done
-            echo
-            echo ']}'
-        } >"$record.rigops-new" && mv -f "$record.rigops-new" "$record"
+    was_governor=$3 was_khz=$4 was_preference=$5
 }
 
 # What holds of a cap here, into held: a frequency that the driver has; `-` where it caps nothing.
@@ -122,8 +87,7 @@ tune() { # GOVERNOR KHZ
         echo 'the kernel scales no CPU frequency here'
         return
     fi
-    read_record
-    noted=
+    had=$(recorded) noted=
     for folder in $folders; do
         look_at "$folder" "$2"
         get "$folder/scaling_governor"
@@ -135,24 +99,23 @@ tune() { # GOVERNOR KHZ
         [ "$held" = - ] || [ "${value:-$held}" = "$held" ] || [ "$was_khz" != - ] || was_khz=$value
         note
     done
-    if [ "$noted" != "${had#?}" ] && ! write_record "$noted"; then
+    if [ "${noted#?}" != "$had" ] && ! write_down "$noted"; then
         complain "$record cannot be written, so nothing was set: it could not be undone"
         return
     fi
-    had="
-$noted" noted=
+    had=${noted#?} noted=
     for folder in $folders; do
         look_at "$folder" "$2" 2>/dev/null
         bring "$folder" "$1"
         note
     done
-    [ "$noted" = "${had#?}" ] || write_record "$noted"
+    [ "${noted#?}" = "$had" ] || write_down "$noted"
 }
 
 look_at() { # FOLDER KHZ
     get "$1/scaling_driver"
     driver=$value
-    find_earlier "${1##*/}" "$driver"
+    find_earlier "$1"
     find_held "$1" "$2"
 }
 
@@ -173,8 +136,8 @@ bring() { # FOLDER GOVERNOR
 
 note() {
     [ "$was_governor $was_khz" = '- -' ] ||
-        noted="$noted${folder##*/} $driver $was_governor $was_khz $was_preference
-"
+        noted="$noted
+${folder##*/policy} $driver $was_governor $was_khz $was_preference"
 }
 
 cpu_tuning() { # set … | back [FOLDER]: in tests FOLDER is what / is otherwise
@@ -189,7 +152,9 @@ cpu_tuning() { # set … | back [FOLDER]: in tests FOLDER is what / is otherwise
     system=${2:-}
     cpufreq=$system/sys/devices/system/cpu/cpufreq
     record=$system/var/lib/rigops/cpu_tuning.json
-    failed=0
+    schema=rigops.cpu_tuning/1 entries=policies
+    columns='#policy driver governor max_khz preference'
+    begin "$system"
     case $action in
         set | back) tune "$governor" "$khz" ;;
         *)

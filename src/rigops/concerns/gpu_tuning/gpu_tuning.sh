@@ -19,10 +19,8 @@ umask 022
 
 answer_s=10 # for one call of nvidia-smi
 
-complain() {
-    echo "$1" >&2
-    failed=1
-}
+# shellcheck source=../../hostside/shared/undoable.sh
+. ./shared/undoable.sh
 
 uptime_s() {
     read -r up _ </proc/uptime
@@ -157,27 +155,8 @@ order() { # CARD OPTION [VALUE]: fails where the card refuses, which nvidia-smi 
     case $said in *[Nn]ot\ [Ss]upported*) return 1 ;; esac
 }
 
-# CARD ADDRESS SETTING VALUE WAS of everything that was set since the boot; WAS is - if unknown.
-recorded() {
-    grep -qsF "\"boot_id\": \"$boot_id\"" "$record" || return 0
-    word='": "\([A-Za-z0-9:.,-]*\)'
-    sed -n "s/^{\"card$word\", \"address$word\", \"setting$word\", \"value$word\", \"was$word\"},\{0,1\}$/\1 \2 \3 \4 \5/p" "$record"
-}
-
-write_down() {
-    mkdir -p "${record%/*}" &&
-        {
-            echo "{\"schema\": \"rigops.gpu_tuning/1\", \"boot_id\": \"$boot_id\", \"settings\": ["
-            echo "$had" | awk '
-                NF == 5 {
-                    if (line) print line ","
-                    line = "{\"card\": \"" $1 "\", \"address\": \"" $2 "\", \"setting\": \"" $3 \
-                        "\", \"value\": \"" $4 "\", \"was\": \"" $5 "\"}"
-                }
-                END { if (line) print line }
-            '
-            echo ']}'
-        } >"$record.rigops-new" && mv -f "$record.rigops-new" "$record" && return
+save() {
+    write_down "$had" && return
     complain "$record cannot be written, so nothing more is set: it could not be undone"
     return 1
 }
@@ -194,7 +173,7 @@ remember() { # CARD ADDRESS SETTING VALUE WAS
     forget "$1" "$3"
     had="$had
 $1 $2 $3 $4 $5"
-    write_down
+    save
 }
 
 tune() { # CARD SETTING VALUE
@@ -220,7 +199,7 @@ tune() { # CARD SETTING VALUE
         forget "$1" "$2"
         [ -z "$earlier" ] || had="$had
 $earlier"
-        write_down || exit
+        save || exit
     fi
     case $2:$refused in
         power:*[Nn]ot\ [Ss]upported*) refused="$refused; cap its clocks instead, by gpu_clocks" ;;
@@ -287,7 +266,7 @@ $line
 END
         rows | grep -q "^$card $setting " || untune "$card" "$at" "$setting" "$value" "$was"
     done
-    [ "$had" = "$(recorded)" ] || write_down || return
+    [ "$had" = "$(recorded)" ] || save || return
     for line in $(rows | tr ' ' '|'); do
         IFS='|' read -r card setting value <<END
 $line
@@ -307,7 +286,7 @@ $line
 END
         untune "$card" "$at" "$setting" "$value" "$was"
     done
-    if [ "$failed" = 1 ]; then write_down; else rm -f "$record"; fi
+    save
 }
 
 # With tabs between: setting CARD ADDRESS SETTING VALUE NOW MOST TROUBLE, and was_set as recorded.
@@ -349,8 +328,9 @@ gpu_tuning() { # set | undo | show | check [FOLDER]: in tests FOLDER is what / i
     system=${2:-}
     table=$system/etc/rigops/gpu_tuning
     record=$system/var/lib/rigops/gpu_tuning.json
-    failed=0 hangs='' gone=''
-    read -r boot_id <"$system/proc/sys/kernel/random/boot_id" || exit
+    schema=rigops.gpu_tuning/1 entries=settings columns='card address setting value was'
+    hangs='' gone=''
+    begin "$system"
     work=$(mktemp -d) || exit
     trap 'rm -rf "$work"' EXIT
     trap 'exit 143' TERM INT HUP
