@@ -6,15 +6,30 @@ standard library only.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-Status = Literal["as declared", "differs", "held", "unknown", "left over"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Status = Literal["as declared", "differs", "held", "in doubt", "failing", "unknown", "left over"]
 
 AS_DECLARED: Final = "as declared"
 DIFFERS: Final = "differs"  # plan changes it
 HELD: Final = "held"  # the machine itself keeps it otherwise, so there is nothing to change
+IN_DOUBT: Final = "in doubt"  # a person should look, since apply changes nothing about it
+FAILING: Final = "failing"  # the same, at once
 UNKNOWN: Final = "unknown"  # never healthy
 LEFT_OVER: Final = "left over"  # not declared, and rigops has set it: plan undoes it
+
+SELF_CHECK: Final[Mapping[Status, str]] = {
+    AS_DECLARED: "ok",
+    DIFFERS: "warn",
+    HELD: "ok",
+    IN_DOUBT: "warn",
+    FAILING: "fail",
+    UNKNOWN: "unknown",
+    LEFT_OVER: "warn",
+}
 
 
 class State(NamedTuple):

@@ -115,7 +115,7 @@ def test_a_proven_rig_with_a_tried_backup_is_safe() -> None:
         (
             {"rigops_state": state(ran(repository={"archives": 0}, **FRESH))},
             ["borg.newest"],
-            "has no backup",
+            "there is no backup",
         ),
         ({"boot": boot(days=3)}, ["borg.newest", "borg.verified"], "the most is 2 days"),
         ({"declared": {"driver": "535"}}, ["backup"], "nothing is backed up"),
@@ -212,12 +212,12 @@ def test_of_another_tools_backup_the_age_is_known_and_the_rest_is_left_to_a_pers
         ),
         (
             units("exit-code"),
-            "the last run of borgmatic.timer failed: exit-code",
+            "borgmatic.timer: the last run failed: exit-code",
             "see `journalctl -u borgmatic.timer` on the host",
         ),
         (
             "== systemctl show\nId=other.service\n",
-            "the declared unit borgmatic.timer was not found",
+            "borgmatic.timer: the declared unit was not found",
             "see `journalctl -u borgmatic.timer` on the host",
         ),
     ],

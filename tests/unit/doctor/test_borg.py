@@ -188,7 +188,7 @@ def test_damage_that_a_check_found_fails_and_a_check_that_is_long_ago_warns() ->
     damaged = {"at": "2026-11-20T06:00:00Z", "result": "damage", "error": "segment 7"}
     assert found("borg.repository", ran(last_check=damaged)) == (
         "fail",
-        f"{PLACE}: the check of 2026-11-20 found damage: segment 7",
+        f"{PLACE}: the check of 2026-11-20 failed: segment 7",
     )
     assert found("borg.repository", ran(), at=boot(70))[0] == "warn"
     often = spec(borg={**_BORG, "check_every": "1d"})
@@ -206,7 +206,6 @@ def test_a_key_that_was_never_exported_or_is_of_another_repository_fails() -> No
 
 def test_a_drill_that_is_old_warns_and_one_that_failed_fails() -> None:
     assert found("borg.drill", ran(), at=boot(30))[0] == "warn"
-    assert found("borg.drill", ran(last_drill=None))[0] == "warn"
     failed = {"at": "2026-11-01T06:00:00Z", "result": "differs", "error": "/home/a differs"}
     assert found("borg.drill", ran(last_drill=failed)) == (
         "fail",
@@ -226,7 +225,7 @@ def test_a_lock_of_another_host_is_judged_by_its_age(age_s: int, status: str) ->
 
 
 def test_a_backup_of_others_is_judged_by_its_unit_or_by_its_own_command() -> None:
-    assert watched(units()) == ("ok", "the last run was 9 h ago")
+    assert watched(units()) == ("ok", "the last run is 9 h old")
     assert watched(units(at="Sun 2026-11-22 03:00:00 UTC"))[0] == "warn"
     assert watched(units(at="Sun 2026-11-01 03:00:00 UTC"))[0] == "fail"
     assert watched(units(result="exit-code")) == ("fail", "the last run failed: exit-code")
