@@ -195,6 +195,9 @@ ROWS: Final[Mapping[str, Row]] = {
     "a backup is of yesterday after a night off": Row(
         "borg.age", "well", {"newest_at": ago(1)}, uptime=NIGHT_OFF
     ),
+    "a backup is three days old after a weekend off": Row(
+        "borg.age", "old", {"newest_at": ago(3)}, uptime=NIGHT_OFF
+    ),
     "no archive was ever whole": Row("borg.age", "failing", {"newest_at": None}),
     "all archives are gone": Row("borg.age", "failing", {"repository": {"archives": 0}}),
     "the clock is behind the newest backup": Row("borg.age", "ahead", {"newest_at": ago(-3)}),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rigops.concerns.borg.host.borg_settings import BorgSettings
     from rigops.concerns.state import Status
 
+BORG_STATE_FILE: Final = "/var/lib/rigops/borg.json"
 BORG_STATE_SCHEMA: Final = "rigops.borg_state/1"
 AGE: Final = "borg.age"  # keys are the ids of doctor and the self-check
 REPOSITORY: Final = "borg.repository"
@@ -62,18 +63,19 @@ def judge_borg(settings: BorgSettings, text: str | None, moment: Moment) -> list
 
     What is to be said of all is said of the age alone. `now`: when it was, as the record has it.
     """
-    plain = State(AGE, settings.repository, "", "", HELD, "no backup was due yet: no run so far")
+    where, why = settings.repository, "no backup was due yet: no run so far"
+    plain = State(key=AGE, subject=where, wanted="", now="", status=HELD, why=why)
     if text is None:
         return [plain]
     try:
         return list(_judge_each(plain, settings, json.loads(text), moment))
     except MISSHAPEN:
-        return [plain._replace(status=UNKNOWN, why="the record of the last run cannot be read")]
+        return [plain._replace(status=UNKNOWN, why=f"{BORG_STATE_FILE} cannot be read")]
 
 
 def judge_watched(watched: Watched, moment: Moment) -> State:
     """As a daily one that makes up for nothing after a boot, at which systemd forgets its runs."""
-    plain = State(AGE, watched.unit, "", "", UNKNOWN)
+    plain = State(key=AGE, subject=watched.unit, wanted="", now="", status=UNKNOWN)
     if watched.load in {"not-found", "masked"}:
         what = "was not found" if watched.load == "not-found" else "is masked"
         return plain._replace(status=FAILING, why=f"the declared unit {what}")

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rigops.backup.ages import Moment
     from rigops.backup.host.snapshot_settings import SnapshotSettings
 
-SNAPSHOTS_SCHEMA: Final = "rigops.snapshots_state/1"
+STATE_FILE: Final = "/var/lib/rigops/snapshots.json"
+STATE_SCHEMA: Final = "rigops.snapshots_state/1"
 AGE: Final = "snap.age"  # keys are the ids of doctor and the self-check
 TARGET: Final = "snap.target"
 UNPRUNED: Final = "snap.held"
-_HOST: Final = "host"
 
 
 def judge_snapshots(settings: SnapshotSettings, text: str | None, moment: Moment) -> list[State]:
@@ -28,29 +28,29 @@ def judge_snapshots(settings: SnapshotSettings, text: str | None, moment: Moment
 
     What is to be said of all is said of the age alone. `now`: when it was, as the record has it.
     """
-    plain = State(AGE, _HOST, "", "", HELD, "no snapshot was due yet: no run so far")
+    why = "no snapshot was due yet: no run so far"
+    plain = State(key=AGE, subject="host", wanted="", now="", status=HELD, why=why)
     if text is None:
         return [plain]
     try:
-        return list(_judge_each(settings, json.loads(text), moment))
+        return list(_judge_each(plain, settings, json.loads(text), moment))
     except MISSHAPEN:
-        return [plain._replace(status=UNKNOWN, why="the record of the last run cannot be read")]
+        return [plain._replace(status=UNKNOWN, why=f"{STATE_FILE} cannot be read")]
 
 
 def _judge_each(
-    settings: SnapshotSettings, noted: Mapping[str, Any], moment: Moment
+    plain: State, settings: SnapshotSettings, noted: Mapping[str, Any], moment: Moment
 ) -> Iterator[State]:
-    if noted["schema"] != SNAPSHOTS_SCHEMA:
+    if noted["schema"] != STATE_SCHEMA:
         raise ValueError(noted["schema"])
+    plain = plain._replace(status=AS_DECLARED)
     for path in settings.subvolumes:
-        plain = State(AGE, path, "", "", AS_DECLARED)
-        yield _judge_newest(plain, settings, noted, moment)
+        yield _judge_newest(plain._replace(subject=path), settings, noted, moment)
     held = "; ".join(map(str, noted.get("held") or ()))
     why = held or "no snapshot is held back from pruning"
-    yield State(UNPRUNED, _HOST, "", "", IN_DOUBT if held else AS_DECLARED, why)
+    yield plain._replace(key=UNPRUNED, status=IN_DOUBT if held else AS_DECLARED, why=why)
     if settings.send_to:
-        target = noted.get("target") or {}
-        yield _judge_target(State(TARGET, _HOST, "", "", AS_DECLARED), settings, target, moment)
+        yield _judge_target(plain._replace(key=TARGET), settings, noted, moment)
 
 
 def _judge_newest(
@@ -71,10 +71,10 @@ def _judge_newest(
 
 
 def _judge_target(
-    plain: State, settings: SnapshotSettings, target: Mapping[str, Any], moment: Moment
+    plain: State, settings: SnapshotSettings, noted: Mapping[str, Any], moment: Moment
 ) -> State:
     """`now`: of the oldest of the newest there; empty unless it has all."""
-    name = settings.send_to
+    target, name = noted.get("target") or {}, settings.send_to
     if target.get("name") != name:
         why = f"nothing was sent to {name} yet: no run since then"
         return plain._replace(status=HELD, why=why)

@@ -49,7 +49,7 @@ def judged(examined: Examined, unit: str, path: str, judge: Judge) -> Finding | 
         return Finding("unknown", "the records of rigops were not collected whole")
     text = answer.value.records.get(path)
     if text is None and f"{unit}.timer" not in answer.value.units:
-        return Finding("warn", "it is declared, and nothing does it yet", fix=_APPLY)
+        return Finding("warn", "the timer is not installed, and nothing ran yet", fix=_APPLY)
     states = judge(text, moment(examined.snapshot))
     return states if len(states) > 1 else finding(states[0], journal(unit))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rigops.backup.ages import Moment
@@ -9,9 +10,8 @@ from rigops.backup.host.state_file import read_record
 from rigops.backup.host.time_service import read_uptime
 from rigops.backup.utc import utc_now
 from rigops.concerns.borg.host.borg_settings import read_borg_settings
-from rigops.concerns.borg.host.borg_state import BORG_STATE_FILE
-from rigops.concerns.borg.state import AGE, DRILL, judge_borg
-from rigops.concerns.check_lines import print_states
+from rigops.concerns.borg.state import AGE, BORG_STATE_FILE, DRILL, judge_borg
+from rigops.concerns.check_lines import check_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -30,6 +30,7 @@ def check_backups(options: argparse.Namespace, output: Output) -> int:
     del options, output
     settings, now = read_borg_settings(), utc_now()
     if settings:
-        text = read_record(BORG_STATE_FILE)
-        print_states(judge_borg(settings, text, Moment(now, read_uptime())), _METRICS, now)
+        moment = Moment(now, read_uptime())
+        states = judge_borg(settings, read_record(BORG_STATE_FILE), moment)
+        sys.stdout.writelines(check_lines(states, _METRICS, now))
     return 0

@@ -6,9 +6,7 @@ from typing import Any
 
 from rigops.backup.host.state_file import read_state, write_state
 from rigops.backup.utc import utc_now, utc_text
-from rigops.concerns.borg.state import BORG_STATE_SCHEMA
-
-BORG_STATE_FILE = "/var/lib/rigops/borg.json"
+from rigops.concerns.borg.state import BORG_STATE_FILE, BORG_STATE_SCHEMA
 
 
 def read_borg_state() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rigops.backup.ages import Moment
@@ -9,9 +10,8 @@ from rigops.backup.host.snapshot_settings import read_snapshot_settings
 from rigops.backup.host.state_file import read_record
 from rigops.backup.host.time_service import read_uptime
 from rigops.backup.utc import utc_now
-from rigops.concerns.check_lines import print_states
-from rigops.concerns.snapshots.host.run_state import STATE_FILE
-from rigops.concerns.snapshots.state import AGE, TARGET, judge_snapshots
+from rigops.concerns.check_lines import check_lines
+from rigops.concerns.snapshots.state import AGE, STATE_FILE, TARGET, judge_snapshots
 
 if TYPE_CHECKING:
     import argparse
@@ -30,6 +30,7 @@ def check(options: argparse.Namespace, output: Output) -> int:
     del options, output
     settings, now = read_snapshot_settings(), utc_now()
     if settings:
-        text = read_record(STATE_FILE)
-        print_states(judge_snapshots(settings, text, Moment(now, read_uptime())), _METRICS, now)
+        moment = Moment(now, read_uptime())
+        states = judge_snapshots(settings, read_record(STATE_FILE), moment)
+        sys.stdout.writelines(check_lines(states, _METRICS, now))
     return 0
