@@ -361,3 +361,9 @@ def test_the_gravest_comes_first() -> None:
     assert statuses == sorted(
         statuses, key=["fail", "unknown", "warn", "ok", "info", "skipped"].index
     )
+
+
+def test_a_time_that_nobody_can_read_is_unknown() -> None:
+    text = ran(last_drill={"at": "2026-11-25T06:00:00.5Z", "result": "ok"})
+
+    assert only(found(rigops_state=state(text)), "borg.verified").status == "unknown"

@@ -131,11 +131,14 @@ def test_a_timer_that_does_not_run_and_a_repository_without_archives_fail() -> N
     assert found("borg.age", ran(newest_at=None)) == ("fail", "there is no backup")
 
 
+@pytest.mark.parametrize(
+    "at", ["", "== date +%s\n999999999999\n", f"{boot()}\n".replace("90000", "9" * 99)]
+)
 @pytest.mark.parametrize("check", ["borg.age", "borg.repository", "borg.drill", "borg.lock"])
-def test_without_the_clock_of_the_host_it_is_unknown(check: str) -> None:
+def test_without_a_clock_of_the_host_it_is_unknown(check: str, at: str) -> None:
     lock = {"host": "nas", "pid": 7, "age_s": 600}
 
-    assert found(check, ran(repository={"lock": lock}), at="")[0] == "unknown"
+    assert found(check, ran(repository={"lock": lock}), at=at)[0] == "unknown"
 
 
 def test_what_failed_is_named_with_its_reason_and_what_to_do() -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rigops.backup.ages import judge_age, span
-from rigops.backup.utc import parse_utc
+from rigops.backup.utc import read_utc
 from rigops.capture.document import Requirement
 from rigops.capture.subject import state_line
 from rigops.concerns.state import AS_DECLARED, FAILING, UNKNOWN
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 def by_age(subject: Subject, name: str, what: str, at: str, fix: str) -> Requirement:
     """What is declared says nothing here, nor does a boot: only how old it may be for a wipe."""
-    most = timedelta(days=subject.most_days)
+    when, most = read_utc(at), timedelta(days=subject.most_days)
+    if when is None:
+        return unknown(name, f"{what} is of {at}, which is no time")
     known = moment(subject.snapshot)._replace(uptime=None)
-    status, summary = judge_age(what, parse_utc(at), known, most, most)
+    status, summary = judge_age(what, when, known, most, most)
     if status == FAILING:
         return failed(name, f"{summary}, the most is {span(most)}", line=at, fix=fix)
     if status != AS_DECLARED:

@@ -37,9 +37,13 @@ Judge = Callable[["str | None", Moment], list[State]]
 
 
 def moment(snapshot: HostSnapshot) -> Moment:
+    """Not known where it is beyond all times."""
     boot = snapshot[BOOT].or_empty
-    now = None if boot.epoch_s is None else datetime.fromtimestamp(boot.epoch_s, timezone.utc)
-    return Moment(now, None if boot.uptime_s is None else timedelta(seconds=boot.uptime_s))
+    try:
+        now = None if boot.epoch_s is None else datetime.fromtimestamp(boot.epoch_s, timezone.utc)
+        return Moment(now, None if boot.uptime_s is None else timedelta(seconds=boot.uptime_s))
+    except (ValueError, OverflowError):
+        return Moment(None)
 
 
 def judged(examined: Examined, unit: str, path: str, judge: Judge) -> Finding | list[State]:
