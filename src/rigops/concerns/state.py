@@ -21,7 +21,7 @@ FAILING: Final = "failing"  # the same, at once
 UNKNOWN: Final = "unknown"  # never healthy
 LEFT_OVER: Final = "left over"  # not declared, and rigops has set it: plan undoes it
 
-SELF_CHECK: Final[Mapping[Status, str]] = {
+SELF_CHECK: Final[Mapping[Status, Literal["ok", "warn", "fail", "unknown"]]] = {
     AS_DECLARED: "ok",
     DIFFERS: "warn",
     HELD: "ok",

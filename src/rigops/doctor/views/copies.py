@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 
 from rigops.backup.ages import Moment
-from rigops.concerns.state import AS_DECLARED, FAILING, HELD, IN_DOUBT, UNKNOWN, State
+from rigops.concerns.state import FAILING, HELD, IN_DOUBT, SELF_CHECK, State
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -15,6 +15,7 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rigops.concerns.state import Status as StateStatus
     from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
     from rigops.probe.snapshot import HostSnapshot
@@ -25,13 +26,7 @@ FREE: Final = Fix(
     "`rigops backup HOST --prune-most`",
 )
 _APPLY: Final = Fix(kind="hands", text="`rigops apply` installs and starts it")
-_STATUSES: Final[Mapping[str, Status]] = {
-    AS_DECLARED: "ok",
-    HELD: "info",
-    IN_DOUBT: "warn",
-    FAILING: "fail",
-    UNKNOWN: "unknown",
-}
+_STATUSES: Final[Mapping[StateStatus, Status]] = {**SELF_CHECK, HELD: "info"}
 
 Judge = Callable[["str | None", Moment], list[State]]
 
