@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rigops.capture.block_devices import BlockDevices
 from rigops.concerns.borg import record as borg_record
@@ -12,7 +11,6 @@ from rigops.concerns.snapshots import record as snapshots_record
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
 from rigops.json_fields import readable
-from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.identity import SECTION as IDENTITY
 from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
     from rigops.record.journal import Run
     from rigops.record.lockfile import LockedHost
-
-DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,21 +110,6 @@ class Subject:
         every = [one for one in (*there, *self.runs) if one.command != "preflight"]
         return max(every, key=lambda one: one.at, default=None)
 
-    def days_since(self, at: str) -> float | None:
-        """By the host's own clock, whose times these are."""
-        epoch_s = self.snapshot[BOOT].or_empty.epoch_s
-        if epoch_s is None:
-            return None
-        moment = datetime.fromisoformat(at.replace("Z", "+00:00")).astimezone(timezone.utc)
-        return (epoch_s - moment.timestamp()) / DAY_S
-
 
 def state_line(line: str) -> tuple[Evidence, ...]:
     return (Evidence(RIGOPS_STATE.name, line),)
-
-
-def age_text(days: float) -> str:
-    hours = days * 24
-    if hours < 1:
-        return f"{max(0, int(hours * 60))} min"
-    return f"{int(hours)} h" if days < 2 else f"{int(days)} days"  # noqa: PLR2004 - as doctor has it

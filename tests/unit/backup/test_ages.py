@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from rigops.backup.ages import age_limits, judge_age, time_between_runs
+from rigops.backup.ages import AFTER_BOOT, Moment, age_limits, judge_age, time_between_runs
+from rigops.backup.pruning import CLOCK_STEP
 
 DAY = timedelta(days=1)
+NOW = datetime(2026, 11, 25, 6, tzinfo=timezone.utc)
 SECOND = timedelta(seconds=1)
 
 
@@ -23,11 +25,33 @@ def test_the_time_between_two_runs_is_that_of_the_schedule_or_of_keep(
     assert time_between_runs(schedule, keep) == days * DAY
 
 
-@pytest.mark.parametrize("between", [timedelta(hours=1), DAY, 7 * DAY])
-def test_it_warns_after_two_runs_and_fails_six_days_later(between: timedelta) -> None:
-    warn, fail = age_limits(between)
+@pytest.mark.parametrize(
+    ("age", "uptime", "answer"),
+    [
+        (2 * DAY, None, ("as declared", "the copy is 2 days old")),
+        (2 * DAY + SECOND, None, ("in doubt", "the copy is 2 days old")),
+        (8 * DAY, 9 * DAY, ("in doubt", "the copy is 8 days old")),
+        (8 * DAY + SECOND, 9 * DAY, ("failing", "the copy is 8 days old")),
+        (9 * DAY, AFTER_BOOT, ("as declared", "the copy is 9 days old")),
+        (9 * DAY, AFTER_BOOT + SECOND, ("failing", "the copy is 9 days old")),
+        (-CLOCK_STEP, None, ("as declared", "the copy is 0 min old")),
+    ],
+)
+def test_a_daily_copy_is_in_doubt_after_two_runs_and_fails_six_days_later(
+    age: timedelta, uptime: timedelta | None, answer: tuple[str, str]
+) -> None:
+    assert judge_age("the copy", NOW - age, Moment(NOW, uptime), *age_limits(DAY)) == answer
 
-    assert (warn, fail) == (2 * between, 2 * between + 6 * DAY)
-    judged = [judge_age(age, between, None) for age in (warn, warn + SECOND, fail, fail + SECOND)]
-    assert judged == ["ok", "warn", "warn", "fail"]
-    assert judge_age(fail + SECOND, between, timedelta(minutes=5)) == "ok"
+
+def test_a_clock_that_is_wrong_or_unknown_is_said() -> None:
+    ahead = judge_age("it", NOW + CLOCK_STEP + SECOND, Moment(NOW, SECOND), DAY)
+    unknown = judge_age("it", NOW, Moment(None), DAY)
+
+    assert ahead == (
+        "in doubt",
+        "it is dated in the future (2026-11-25T06:02:01Z): a clock is wrong",
+    )
+    assert unknown == (
+        "unknown",
+        "it is of 2026-11-25T06:00:00Z; the host's clock was not collected",
+    )

@@ -117,7 +117,7 @@ def test_a_proven_rig_with_a_tried_backup_is_safe() -> None:
         (
             {"rigops_state": state(ran(repository={"archives": 0}, **FRESH))},
             ["borg.newest"],
-            "has no backup",
+            "there is no backup",
         ),
         ({"boot": boot(days=3)}, ["borg.newest", "borg.verified"], "the most is 2 days"),
         ({"declared": {"driver": "535"}}, ["backup"], "nothing is backed up"),
@@ -214,12 +214,12 @@ def test_of_another_tools_backup_the_age_is_known_and_the_rest_is_left_to_a_pers
         ),
         (
             units("exit-code"),
-            "the last run of borgmatic.timer failed: exit-code",
+            "borgmatic.timer: the last run failed: exit-code",
             "see `journalctl -u borgmatic.timer` on the host",
         ),
         (
             "== systemctl show\nId=other.service\n",
-            "the declared unit borgmatic.timer was not found",
+            "borgmatic.timer: the declared unit was not found",
             "see `journalctl -u borgmatic.timer` on the host",
         ),
     ],
@@ -363,3 +363,9 @@ def test_the_gravest_comes_first() -> None:
     assert statuses == sorted(
         statuses, key=["fail", "unknown", "warn", "ok", "info", "skipped"].index
     )
+
+
+def test_a_time_that_nobody_can_read_is_unknown() -> None:
+    text = ran(last_drill={"at": "2026-11-25T06:00:00.5Z", "result": "ok"})
+
+    assert only(found(rigops_state=state(text)), "borg.verified").status == "unknown"

@@ -69,7 +69,6 @@ ALLOWED: Final = {
         "os.chown": OPEN, "os.makedirs": TYPED, "os.open": OPEN, "os.unlink": OPEN,
         "os.utime": OPEN, "shutil.copystat": OPEN,
     },
-    "borg/borg_checking": {"read_text": OURS},
     "borg/borg_locks": {"iterdir": ROOTS, "stat": ROOTS},
     "borg/borg_process": {"shutil.which": ROOTS, "subprocess.Popen": CHILD},
     "borg/borg_settings": {"read_text": OURS},

@@ -18,11 +18,21 @@ if TYPE_CHECKING:
 def read_state(path: str, schema: str) -> dict[str, Any]:
     """Empty where there is none that can be read."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(read_record(path) or "")
+    except ValueError:
         return {}
     is_ours = isinstance(found, dict) and found.get("schema") == schema
     return found if is_ours else {}
+
+
+def read_record(path: str) -> str | None:
+    """None where there is none; empty where it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return ""
 
 
 def write_state(path: str, schema: str, found: dict[str, Any], now: datetime) -> None:

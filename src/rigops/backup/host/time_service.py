@@ -1,8 +1,9 @@
-"""Whether a time service of this machine has not set the clock yet."""
+"""How far this machine's clock is to be believed, and how long it has been up."""
 
 from __future__ import annotations
 
 import ctypes
+from datetime import timedelta
 from pathlib import Path
 
 _TIMESYNCD = "run/systemd/timesync"
@@ -35,3 +36,10 @@ def _running(root: Path, pid_file: Path) -> str:
 def _has_time_error() -> bool:
     found: int = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     return found == _TIME_ERROR
+
+
+def read_uptime() -> timedelta | None:
+    try:
+        return timedelta(seconds=float(Path("/proc/uptime").read_text().split()[0]))
+    except (OSError, ValueError, IndexError):
+        return None

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rigops.capture.document import Requirement
-from rigops.capture.requirements.outcomes import failed, judge_age, unknown
-from rigops.capture.requirements.watched import judge_watched
+from rigops.capture.requirements.outcomes import by_age, by_state, failed, unknown
+from rigops.capture.requirements.watched import judge_unmanaged
 from rigops.concerns.borg import record as borg_record
-from rigops.concerns.borg.decide import is_place
+from rigops.concerns.borg.decide import read_back as borg_settings
+from rigops.concerns.borg.state import REPOSITORY, judge_borg
 from rigops.concerns.snapshots import record as snapshots_record
+from rigops.concerns.snapshots.decide import read_back as snapshot_settings
+from rigops.concerns.snapshots.state import TARGET, judge_snapshots
+from rigops.doctor.views.copies import moment
 
 if TYPE_CHECKING:
     from rigops.capture.subject import Subject
     from rigops.concerns.borg.record import BorgState, Outcome
     from rigops.inventory.spec.model import Borg, Snapshots
+
+_NOT_COLLECTED = "the records of rigops were not collected whole"
 
 
 def judge_backups(subject: Subject) -> list[Requirement]:
@@ -23,7 +30,7 @@ def judge_backups(subject: Subject) -> list[Requirement]:
     if subject.managed_borg is not None:
         found += [_newest(subject, subject.managed_borg), _verified(subject)]
     if subject.watched_borg is not None:
-        found += judge_watched(subject, subject.watched_borg)
+        found += judge_unmanaged(subject, subject.watched_borg)
     if subject.sent_snapshots is not None:
         found += _sent(subject, subject.sent_snapshots)
     if found:
@@ -45,29 +52,27 @@ def last_verified(state: BorgState) -> Outcome | None:
 
 
 def _newest(subject: Subject, declared: Borg) -> Requirement:
-    back_up = f"rigops backup {subject.host}"
-    state = subject.borg_state
     if subject.records is None:
-        return unknown("borg.newest", "the records of rigops were not collected whole")
-    if state is None and borg_record.PATH in subject.records:
-        return unknown("borg.newest", f"{borg_record.PATH} cannot be read")
-    if state is None or not is_place(state.repository.location, declared.repository):
-        return failed("borg.newest", f"no backup to {declared.repository} yet", fix=back_up)
-    if state.newest_at is None or state.repository.archives == 0:
-        return failed("borg.newest", f"{declared.repository} has no backup", fix=back_up)
-    return judge_age(subject, "borg.newest", "the newest backup", state.newest_at, back_up)
+        return unknown("borg.newest", _NOT_COLLECTED)
+    settings, text = borg_settings("", declared), subject.records.get(borg_record.PATH)
+    states = judge_borg(settings, text, moment(subject.snapshot))
+    age, repository = states[0], next((one for one in states if one.check == REPOSITORY), states[0])
+    fix = f"rigops backup {subject.host}"
+    if wrong := by_state(repository, "borg.newest", fix):
+        return wrong
+    if not age.now:
+        return failed("borg.newest", f"{declared.repository}: {age.why}", fix=fix)
+    return by_age(subject, "borg.newest", "the newest backup", age.now, fix)
 
 
 def _verified(subject: Subject) -> Requirement:
     drill = f"rigops backup {subject.host} --drill"
     state = subject.borg_state
+    never = "no backup was ever checked, nor restored to try it"
+    if state is None and (subject.records is None or borg_record.PATH in subject.records):
+        return unknown("borg.verified", "when a backup was tried last is not known")
     if state is None:
-        return Requirement(
-            id="borg.verified",
-            status="unknown" if subject.records is None else "fail",
-            summary="no backup was ever checked, nor restored to try it",
-            fix=drill,
-        )
+        return failed("borg.verified", never, fix=drill)
     for what, outcome in (("drill", state.last_drill), ("check", state.last_check)):
         if outcome is not None and not outcome.is_ok:
             return failed(
@@ -78,24 +83,23 @@ def _verified(subject: Subject) -> Requirement:
             )
     last = last_verified(state)
     if last is None:
-        return failed(
-            "borg.verified", "no backup was ever checked, nor restored to try it", fix=drill
-        )
+        return failed("borg.verified", never, fix=drill)
     what = "drill" if last is state.last_drill else "check"
-    return judge_age(
-        subject, "borg.verified", f"the last verified backup, by {what},", last.at, drill
-    )
+    return by_age(subject, "borg.verified", f"the last verified backup, by {what},", last.at, drill)
 
 
 def _sent(subject: Subject, declared: Snapshots) -> list[Requirement]:
     """A snapshot that arrived is whole, since btrfs checks what it receives."""
     name, fix = "snapshots.sent", f"rigops backup {subject.host}"
-    state = subject.snapshots_state
     if subject.records is None:
-        return [unknown(name, "the records of rigops were not collected whole")]
-    if state is None and snapshots_record.PATH in subject.records:
-        return [unknown(name, f"{snapshots_record.PATH} cannot be read")]
-    target = state.target if state else None
+        return [unknown(name, _NOT_COLLECTED)]
+    settings, text = snapshot_settings("", declared), subject.records.get(snapshots_record.PATH)
+    states = judge_snapshots(settings, text, moment(subject.snapshot))
+    there = next((one for one in states if one.check == TARGET), states[0])
+    target = subject.snapshots_state.target if subject.snapshots_state else None
+    wrong = by_state(there, name, fix)
+    if wrong and not (target and target.state in {"absent", "unreachable"}):
+        return [wrong]
     if target is None or target.name != declared.send_to:
         return [failed(name, f"nothing was sent to {declared.send_to} yet", fix=fix)]
     found = []
@@ -104,18 +108,6 @@ def _sent(subject: Subject, declared: Snapshots) -> list[Requirement]:
         if at is None:
             one = failed(name, f"{declared.send_to} has no snapshot of it", fix=fix)
         else:
-            what = f"the newest snapshot on {declared.send_to}"
-            one = judge_age(subject, name, what, at, fix)
-        found.append(_at(one, path))
+            one = by_age(subject, name, f"the newest snapshot on {declared.send_to}", at, fix)
+        found.append(replace(one, subject=path))
     return found
-
-
-def _at(one: Requirement, subject: str) -> Requirement:
-    return Requirement(
-        id=one.id,
-        status=one.status,
-        summary=one.summary,
-        subject=subject,
-        evidence=one.evidence,
-        fix=one.fix,
-    )

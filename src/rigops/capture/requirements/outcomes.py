@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from rigops.backup.ages import judge_age, span
+from rigops.backup.utc import read_utc
 from rigops.capture.document import Requirement
-from rigops.capture.subject import age_text, state_line
+from rigops.capture.subject import state_line
+from rigops.concerns.state import AS_DECLARED, FAILING, UNKNOWN
 from rigops.doctor.finding import Evidence
+from rigops.doctor.views.copies import moment
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from rigops.capture.subject import Subject
+    from rigops.concerns.state import State
 
 
-def judge_age(subject: Subject, name: str, what: str, at: str, fix: str) -> Requirement:
-    days = subject.days_since(at)
-    if days is None:
-        return unknown(name, f"{what} is of {at}; the host's clock was not collected")
-    is_old = days > subject.most_days
-    most = f", the most is {age_text(subject.most_days)}" if is_old else ""
-    return Requirement(
-        id=name,
-        status="fail" if is_old else "ok",
-        summary=f"{what} is {age_text(days)} old{most}",
-        evidence=state_line(at),
-        fix=fix if is_old else "",
-    )
+def by_age(subject: Subject, name: str, what: str, at: str, fix: str) -> Requirement:
+    """What is declared says nothing here, nor does a boot: only how old it may be for a wipe."""
+    when, most = read_utc(at), timedelta(days=subject.most_days)
+    if when is None:
+        return unknown(name, f"{what} is of {at}, which is no time")
+    known = moment(subject.snapshot)._replace(uptime=None)
+    status, summary = judge_age(what, when, known, most, most)
+    if status == FAILING:
+        return failed(name, f"{summary}, the most is {span(most)}", line=at, fix=fix)
+    if status != AS_DECLARED:
+        return unknown(name, summary, "capture it again, with the clock right")
+    return Requirement(id=name, status="ok", summary=summary, evidence=state_line(at))
 
 
 def failed(name: str, summary: str, *, line: str = "", fix: str) -> Requirement:
@@ -42,3 +47,10 @@ def unknown(name: str, summary: str, fix: str = "capture it again, with root") -
         evidence=(Evidence(RIGOPS_STATE.name, summary),),
         fix=fix,
     )
+
+
+def by_state(state: State, name: str, fix: str) -> Requirement | None:
+    """Where nothing is to be said of it, whatever its age is."""
+    if state.status == UNKNOWN:
+        return unknown(name, state.why)
+    return failed(name, state.why, line=state.now, fix=fix) if state.status == FAILING else None

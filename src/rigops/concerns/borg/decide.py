@@ -7,18 +7,23 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
-from rigops.backup.ages import DEFAULT_SCHEDULE, OTHERS_PAUSE, age_limits
+from rigops.backup.ages import DEFAULT_SCHEDULE, age_limits
 from rigops.backup.borg_host import CREDENTIAL, CREDENTIAL_NAME, PASSPHRASE, RUN, credential
 from rigops.backup.host.server_access import AUTHORIZED_KEYS
+from rigops.backup.pruning import CLOCK_STEP
 from rigops.backup.retention import keep_text
 from rigops.concerns.borg.host.borg_server import let_key_in, split_repository
+from rigops.concerns.borg.host.borg_settings import BorgSettings
+from rigops.concerns.borg.state import Watched, is_place
 
 if TYPE_CHECKING:
     from rigops.concerns.borg.facts import BorgHost, Mount
     from rigops.concerns.borg.record import BorgState
     from rigops.inventory.spec.model import Borg
+    from rigops.probe.sections.backups import Backups
 
 UNIT: Final = "rigops-borg"
 DRILL_UNIT: Final = "rigops-borg-drill"
@@ -45,26 +50,27 @@ _OLDEST: Final = (1, 2, 0)
 _FIRST_OTHER: Final = (2, 0, 0)
 _CREDENTIALS_SINCE: Final = 247  # of systemd: LoadCredential
 _ENCRYPTED_SINCE: Final = 250  # LoadCredentialEncrypted
-_OTHERS_S: Final = tuple(int(one.total_seconds()) for one in age_limits(OTHERS_PAUSE))
+_OTHERS_S: Final = tuple(int(one.total_seconds()) for one in (-CLOCK_STEP, *age_limits()))
+# As judge_watched judges, on hosts that have no program of borg's.
 _WATCH_CHECK: Final = (
     f"unit=$(sed -n 's/^unit //p' {WATCHED})",
     f"newest=$(sed -n 's/^newest //p' {WATCHED})",
-    'result=$(systemctl show -p Result -- "${unit%.*}.service" | sed "s/^Result=//")',
-    'status=ok text="the last run ended with $result"',
+    'show() { TZ=UTC systemctl show -p "$1" -- "${unit%.*}.service" | sed -n "s/^$1=//p"; }',
+    "load=$(show LoadState) result=$(show Result) at=$(show ExecMainExitTimestamp)",
+    'what="the last run" unknown="when it ran last is unknown: not since the boot"',
     '[ -z "$newest" ] || at=$(timeout 10 sh -c "$newest" 2>/dev/null </dev/null | tail -n 1)',
-    'case ${at:-} in *[!0-9]*) at=$(date -d "$at" +%s 2>/dev/null) ;; esac',
+    '[ -z "$newest" ] || what="the newest backup" unknown="the command newest printed no time"',
+    'case $at in ""|*[!0-9]*) at=$(date -d "${at:-never}" +%s 2>/dev/null) ;; esac',
     "age=$(( $(date +%s) - ${at:-0} ))",
-    '[ -z "${at:-}" ] || text="the newest backup is $((age / 86400)) days old"',
-    f'[ -z "${{at:-}}" ] || [ "$age" -le {_OTHERS_S[0]} ] || status=warn',
-    f'[ -z "${{at:-}}" ] || [ "$age" -le {_OTHERS_S[1]} ] || status=fail',
-    (
-        '[ -z "$newest" ] || [ -n "$at" ] || '
-        '{ status=unknown; text="the command newest printed no time"; }'
-    ),
-    '[ "$result" = success ] || { status=fail; text="the last run ended with $result"; }',
+    'status=ok text="$what is $((age / 86400)) days old"',
+    f'[ "$age" -le {_OTHERS_S[1]} ] || status=warn',
+    f'[ "$age" -le {_OTHERS_S[2]} ] || status=fail',
+    f'[ "$age" -ge {_OTHERS_S[0]} ] || status=warn text="$what is in the future: a clock is wrong"',
+    '[ -n "$at" ] || status=unknown text=$unknown',
+    '[ "${result:-success}" = success ] || status=fail text="the last run failed: $result"',
+    'case $load in not-found|masked) status=fail text="the declared unit is $load" ;; esac',
     r'printf "finding\t%s\tborg.age\t%s\t%s\n" "$status" "$unit" "$text"',
 )
-_LOGIN = re.compile(r"(://)[^/@\s]*@")
 _SCHEDULE = re.compile(r"[A-Za-z0-9*:/,.~ _+-]+")
 
 
@@ -90,24 +96,40 @@ def has_passphrase(found: BorgHost) -> bool:
 
 def settings(host: str, declared: Borg) -> str:
     """The file that the program on the host reads."""
-    values = {
-        "host": host,
-        "repository": declared.repository or "",
-        "paths": list(declared.paths),
-        "exclude": list(declared.exclude or EXCLUDED),
-        "keep": keep_text(declared.keep),
-        "schedule": declared.schedule or SCHEDULE,
-        "check_every_days": declared.check_every_days or CHECK_EVERY_DAYS,
-        "identity": True,
-        "host_keys": declared.host_keys,
-        "checkpoints": dict(declared.checkpoints),
-    }
-    return f"{json.dumps(values, indent=2)}\n"
+    return f"{json.dumps(read_back(host, declared)._asdict(), indent=2)}\n"
+
+
+def read_back(host: str, declared: Borg) -> BorgSettings:
+    """The settings as the program has them then."""
+    return BorgSettings(
+        host=host,
+        repository=declared.repository or "",
+        paths=declared.paths,
+        exclude=declared.exclude or EXCLUDED,
+        keep=keep_text(declared.keep),
+        schedule=declared.schedule or SCHEDULE,
+        check_every_days=declared.check_every_days or CHECK_EVERY_DAYS,
+        host_keys=declared.host_keys,
+        checkpoints=dict(declared.checkpoints),
+    )
 
 
 def watch_check() -> tuple[str, ...]:
     """The self-check of an unmanaged backup: its own file says which, since others read this."""
     return "sh", "-c", "; ".join(_WATCH_CHECK)
+
+
+def find_watched(declared: Borg, found: Backups) -> Watched:
+    unit = found.unit_of(declared.unit or "")
+    ran = (unit.finished or unit.last_trigger) if unit else None
+    at = found.newest if declared.newest else ran
+    return Watched(
+        unit=declared.unit or "",
+        load=(unit.load or "") if unit else "not-found",
+        result=(unit.result or "") if unit else "",
+        at=None if at is None else datetime.fromtimestamp(at, timezone.utc),
+        has_command=bool(declared.newest),
+    )
 
 
 def watched(declared: Borg) -> str:
@@ -218,12 +240,6 @@ def notices(declared: Borg, found: BorgHost, state: BorgState | None) -> Iterato
         is_said = AUTHORIZED_KEYS in known.fix
         fix = f". fix: {known.fix}" if known.fix and not is_said else ""
         yield f"at {state.at} the repository was {known.state}: {known.error}{fix}"
-
-
-def is_place(known: str, declared: str | None) -> bool:
-    """The probe drops the login of a URL from all that it reads."""
-    same, other = (_LOGIN.sub(r"\1", one) for one in (known, declared or ""))
-    return same == other
 
 
 def is_initialized(declared: Borg, state: BorgState | None) -> bool:

@@ -16,6 +16,7 @@ from rigops.backup.host.server_access import (
     snapshots_key_line,
 )
 from rigops.backup.host.snapshot_names import STORE
+from rigops.backup.host.snapshot_settings import SnapshotSettings
 from rigops.backup.retention import keep_text
 from rigops.dataclass import dataclass
 
@@ -74,13 +75,13 @@ def nested(located: Located) -> tuple[str, ...]:
 
 def settings(host: str, declared: Snapshots) -> str:
     """The file that the program on the host reads."""
-    values = {
-        "host": host,
-        "subvolumes": list(declared.subvolumes),
-        "keep": keep_text(declared.keep),
-        "send_to": declared.send_to or "",
-    }
-    return f"{json.dumps(values, indent=2)}\n"
+    return f"{json.dumps(read_back(host, declared)._asdict(), indent=2)}\n"
+
+
+def read_back(host: str, declared: Snapshots) -> SnapshotSettings:
+    """The settings as the program has them then."""
+    keep = keep_text(declared.keep)
+    return SnapshotSettings(host, declared.subvolumes, keep, declared.send_to or "")
 
 
 def blockers(declared: Snapshots, found: SnapshotsHost) -> Iterator[str]:

@@ -1,47 +1,80 @@
-"""What doctor says alike of snapshots and of archives."""
+"""What the judges of snapshots and backups say, as findings."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 
+from rigops.backup.ages import Moment
+from rigops.concerns.state import FAILING, HELD, IN_DOUBT, SELF_CHECK, State
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
+    from rigops.concerns.state import Status as StateStatus
     from rigops.doctor.examined import Examined
+    from rigops.doctor.finding import Status
+    from rigops.probe.snapshot import HostSnapshot
 
-HOUR_S: Final = 3600
-DAY_S: Final = 24 * HOUR_S
-
-_FREE: Final = Fix(
+FREE: Final = Fix(
     kind="hands",
     text="mount what is missing, or set the clock; to remove most copies at once, run "
     "`rigops backup HOST --prune-most`",
 )
+_APPLY: Final = Fix(kind="hands", text="`rigops apply` installs and starts it")
+_STATUSES: Final[Mapping[StateStatus, Status]] = {**SELF_CHECK, HELD: "info"}
+
+Judge = Callable[["str | None", Moment], list[State]]
 
 
-def held_back(what: str, sentences: Sequence[str]) -> Finding:
-    """Of the last run: why it did not remove what `keep` no longer keeps."""
-    if not sentences:
-        return Finding("ok", f"no {what} is held back from pruning")
-    evidence = (Evidence(RIGOPS_STATE.name, sentences[0]),)
-    return Finding("warn", "; ".join(sentences), evidence, fix=_FREE)
+def moment(snapshot: HostSnapshot) -> Moment:
+    """Not known where it is beyond all times."""
+    boot = snapshot[BOOT].or_empty
+    try:
+        now = None if boot.epoch_s is None else datetime.fromtimestamp(boot.epoch_s, timezone.utc)
+        return Moment(now, None if boot.uptime_s is None else timedelta(seconds=boot.uptime_s))
+    except (ValueError, OverflowError):
+        return Moment(None)
 
 
-def age_s(examined: Examined, at: str) -> float | None:
-    epoch_s = examined.snapshot[BOOT].or_empty.epoch_s
-    if epoch_s is None:
+def judged(examined: Examined, unit: str, path: str, judge: Judge) -> Finding | list[State]:
+    """`path`: of the record of the last run of `unit`. A finding: it is to be said of all."""
+    answer = examined.snapshot[RIGOPS_STATE]
+    if answer.value is None or not (answer.is_complete and answer.value.are_files_known):
+        return Finding("unknown", "the records of rigops were not collected whole")
+    text = answer.value.records.get(path)
+    if text is None and f"{unit}.timer" not in answer.value.units:
+        return Finding("warn", "the timer is not installed, and nothing ran yet", fix=_APPLY)
+    states = judge(text, moment(examined.snapshot))
+    return states if len(states) > 1 else finding(states[0], journal(unit))
+
+
+def stopped_timer(examined: Examined, unit: str) -> Finding | None:
+    timer = examined.snapshot[RIGOPS_STATE].or_empty.units.get(f"{unit}.timer")
+    if timer is not None and timer.runs:
         return None
-    return epoch_s - datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp()
+    what = "is not installed" if timer is None else timer.in_words
+    return Finding("fail", f"the timer {what}", subject=f"{unit}.timer", fix=_APPLY)
 
 
-def span(seconds: float) -> str:
-    if seconds < HOUR_S:
-        return f"{max(0, int(seconds // 60))} min"
-    if seconds < 2 * DAY_S:
-        return f"{int(seconds // HOUR_S)} h"
-    return f"{int(seconds // DAY_S)} days"
+def finding(state: State, fix: Fix, section: str = RIGOPS_STATE.name) -> Finding:
+    """`fix`: where a person has to look."""
+    evidence = (Evidence(section, state.now),) if state.now else ()
+    advised = fix if state.status in {IN_DOUBT, FAILING} else None
+    status = _STATUSES[state.status]
+    return Finding(status, state.text, evidence, subject=state.subject, fix=advised)
+
+
+def findings(found: Finding | list[State], check: str, fix: Fix) -> Finding | list[Finding]:
+    if isinstance(found, Finding):
+        return found
+    return [finding(one, fix) for one in found if one.check == check]
+
+
+def journal(unit: str) -> Fix:
+    text = f"see `journalctl -u {unit}`, then `sudo systemctl start {unit}`"
+    return Fix(kind="hands", text=text)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final, cast
 from rigops.concerns.state import (
     AS_DECLARED,
     DIFFERS,
+    FAILING,
     HELD,
+    IN_DOUBT,
     LEFT_OVER,
     NOT_HERE,
     REFUSED,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _GRAVEST_FIRST: Final[Mapping[str, Status]] = {
     REFUSED: "fail",
+    FAILING: "fail",
+    IN_DOUBT: "warn",
     DIFFERS: "warn",
     LEFT_OVER: "warn",
     UNKNOWN: "unknown",

@@ -14,6 +14,7 @@ from rigops.backup.file_systems import FileSystem, NotedPath
 from rigops.backup.host.output import Output
 from rigops.concerns.borg.host import backing_up
 from rigops.concerns.borg.host.backing_up import BorgRun
+from rigops.concerns.borg.host.borg_meanings import BorgError, BorgMessage
 from rigops.concerns.borg.host.borg_process import BorgAnswer
 from rigops.concerns.borg.host.borg_settings import BorgSettings
 
@@ -32,12 +33,13 @@ class KilledError(BaseException):
 
 @dataclass
 class FakeBorg:
-    """`dies_at`: the command that ends the run before it begins."""
+    """`dies_at`: the command that ends the run before it begins. `lost_in`: the server is."""
 
     settings: BorgSettings
     names: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     dies_at: str = ""
+    lost_in: str = ""
     version: str = "1.2.4"
 
     @property
@@ -48,6 +50,9 @@ class FakeBorg:
         what = words[0]
         if what == self.dies_at:
             raise KilledError
+        if what == self.lost_in:
+            lost = BorgMessage("ERROR", "ConnectionClosed", "Connection closed by remote host")
+            raise BorgError(self.repository, [lost], 2)
         self.asked.append(what)
         if what == "create":
             place = next(word for word in words if "::" in word)
@@ -209,3 +214,18 @@ def test_killed_anywhere_after_it_pruned_the_next_run_misses_none(rig: Rig, dies
     assert "compact" in rig.borg.asked
     rig.borg.names.remove(following["created"][0]["name"])
     assert rig.run(NOW + 10 * DAY)["code"] == 1  # that one somebody removed
+
+
+def test_a_server_that_is_lost_in_a_check_has_no_damage_and_is_checked_at_the_next_run(
+    rig: Rig,
+) -> None:
+    rig.borg.lost_in = "check"
+    lost = rig.run()
+    known = dict(rig.state)
+    rig.borg.lost_in = ""
+
+    run = rig.run(NOW + DAY)
+
+    assert (lost["code"], known["repository"]["state"]) == (1, "unreachable")
+    assert known.get("last_check") is None
+    assert (run["code"], rig.state["last_check"]["result"]) == (0, "ok")

@@ -15,9 +15,7 @@ from rigops.concerns.borg import decide
 from rigops.concerns.borg.facts import BorgHost, Mount
 from rigops.concerns.borg.record import BorgState, RepositoryState
 from rigops.concerns.registry import read
-from tests.unit import programs
 from tests.unit.concerns.borg.hosts import HOST, ID, PUBLIC_KEY, declare
-from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -257,36 +255,3 @@ def test_of_an_unmanaged_backup_the_probe_gets_two_lines() -> None:
     assert timed is not None
     assert decide.watched(named) == "unit restic.service\n"
     assert decide.watched(timed) == "unit restic.service\nnewest restic-newest -q\n"
-
-
-@pytest.mark.parametrize(
-    ("result", "newest", "status", "text"),
-    [
-        ("success", "", "ok", "the last run ended with success"),
-        ("exit-code", "", "fail", "the last run ended with exit-code"),
-        ("success", "date +%s", "ok", "the newest backup is 0 days old"),
-        ("success", "date -d '-3 days' +%FT%TZ", "warn", "the newest backup is 3 days old"),
-        ("success", "date -d '-9 days' +%s", "fail", "the newest backup is 9 days old"),
-        ("exit-code", "date +%s", "fail", "the last run ended with exit-code"),
-        ("success", "echo never", "unknown", "the command newest printed no time"),
-        ("success", "exit 1", "unknown", "the command newest printed no time"),
-    ],
-)
-@pytest.mark.parametrize("shell", SHELLS)
-def test_the_self_check_of_an_unmanaged_backup_says_how_it_is(
-    tmp_path: Path, shell: str, *, result: str, newest: str, status: str, text: str
-) -> None:
-    (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho Result={result}\n")
-    (tmp_path / "systemctl").chmod(0o755)
-    unit = "restic@home.timer"
-    (tmp_path / "watched").write_text(f"unit {unit}\n" + (f"newest {newest}\n" if newest else ""))
-    _, option, script = decide.watch_check()
-    assert "\n" not in script  # a line of the settings of the self-check
-
-    done = subprocess.run(
-        [*programs.shell(shell), option, script.replace("/etc/rigops/borg_watched", "watched")],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
-    )  # fmt: skip
-
-    assert done.stdout == f"finding\t{status}\tborg.age\t{unit}\t{text}\n"

@@ -21,7 +21,7 @@ from rigops.backup.pruning import (
 from rigops.backup.utc import read_utc, utc_now, utc_text
 from rigops.concerns.borg.host.archive_names import archives_of, free_archive_name
 from rigops.concerns.borg.host.archive_retention import lost_archives, plan_pruning
-from rigops.concerns.borg.host.borg_meanings import BorgError
+from rigops.concerns.borg.host.borg_meanings import NOT_TRIED, BorgError
 from rigops.concerns.borg.host.borg_run_lock import only_borg_run
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
 from rigops.concerns.borg.host.borg_sources import frozen_sources
@@ -290,7 +290,7 @@ class BorgRun:
         try:
             self._borg.ask("check", self._borg.repository, is_strict=True)
         except BorgError as error:
-            if not error.is_locked:
+            if error.state not in NOT_TRIED:
                 self._state["last_check"] = {"at": utc_text(self._now), "result": "failed"}
             raise
         self._state["last_check"] = {"at": utc_text(self._now), "result": "ok"}

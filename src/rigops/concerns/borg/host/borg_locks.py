@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from rigops.backup.ages import LOCKED_MOST, span
 from rigops.backup.host.errors import HostError
 from rigops.backup.utc import read_utc, utc_now
 from rigops.concerns.borg.host.borg_state import known_repository
 
 _LOCK_HOLDER = re.compile(r"(?P<host>.+)@(?P<machine>[0-9]+)\.(?P<pid>[0-9]+)-[0-9]+")
-_OLD_LOCK_S = 24 * 3600.0
 
 
 def find_lock(folder: str) -> dict[str, Any] | None:
@@ -34,20 +35,11 @@ def describe_lock(repository: str, folder: str) -> tuple[HostError, dict[str, An
     if found is None:
         known = known_repository(repository)
         since = read_utc(known.get("locked_since")) or utc_now()
-        age = (utc_now() - since).total_seconds()
-        found = {"host": "", "pid": 0, "age_s": round(max(0.0, age))}
+        age_s = round((utc_now() - since).total_seconds())
+        found = {"host": "", "pid": 0, "age_s": max(0, age_s)}
     holder = f"by {found['host']} (process {found['pid']}) " if found["host"] else ""
-    if found["age_s"] >= _OLD_LOCK_S:
-        fix = f"if nothing runs there any more: `borg break-lock {repository}`"
-    else:
-        fix = "wait; if nothing runs there any more: "
-        fix += f"`borg break-lock {repository}`"
-    message = f"{repository}: locked {holder}for {lock_age(found['age_s'])}"
+    age = timedelta(seconds=found["age_s"])
+    wait = "" if age >= LOCKED_MOST else "wait; "
+    fix = f"{wait}if nothing runs there any more: `borg break-lock {repository}`"
+    message = f"{repository}: locked {holder}for {span(age)}"
     return HostError(message, fix), found
-
-
-def lock_age(seconds: float) -> str:
-    minutes = int(seconds) // 60
-    if minutes < 120:  # noqa: PLR2004 - two hours
-        return f"{minutes} min"
-    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // 1440} d"

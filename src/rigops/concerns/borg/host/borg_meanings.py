@@ -10,6 +10,7 @@ from rigops.concerns.borg.host.borg_server import let_key_in, let_key_in_instead
 
 OK, ABSENT, LOCKED, UNREACHABLE = "ok", "absent", "locked", "unreachable"
 TO_BE_HEALED, FAILED = "to be healed", "failed"
+NOT_TRIED = (ABSENT, LOCKED, UNREACHABLE)  # nothing is known of the archives then
 
 _DAMAGED = (
     "copy the repository first, and do not repair it before that; see `borg check` in borg's docs"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rigops.backup.host.state_file import read_state, write_state
-from rigops.backup.utc import utc_now
-
-BORG_STATE_FILE = "/var/lib/rigops/borg.json"
-BORG_STATE_SCHEMA = "rigops.borg_state/1"
+from rigops.backup.utc import utc_now, utc_text
+from rigops.concerns.borg.state import BORG_STATE_FILE, BORG_STATE_SCHEMA
 
 
 def read_borg_state() -> dict[str, Any]:
@@ -16,7 +14,9 @@ def read_borg_state() -> dict[str, Any]:
 
 
 def write_borg_state(found: dict[str, Any]) -> None:
-    write_state(BORG_STATE_FILE, BORG_STATE_SCHEMA, found, utc_now())
+    """`since`: from when on there was something to check, and to restore for a drill."""
+    now = utc_now()
+    write_state(BORG_STATE_FILE, BORG_STATE_SCHEMA, {"since": utc_text(now), **found}, now)
 
 
 def known_repository(location: str) -> dict[str, Any]:

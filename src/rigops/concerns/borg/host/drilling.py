@@ -13,14 +13,7 @@ from rigops.backup.host.errors import HostError, as_host_error
 from rigops.backup.utc import utc_now, utc_text
 from rigops.concerns.borg.host.archive_contents import files_in_archive, only
 from rigops.concerns.borg.host.backing_up import create_archive
-from rigops.concerns.borg.host.borg_meanings import (
-    ABSENT,
-    FAILED,
-    LOCKED,
-    TO_BE_HEALED,
-    UNREACHABLE,
-    BorgError,
-)
+from rigops.concerns.borg.host.borg_meanings import FAILED, NOT_TRIED, TO_BE_HEALED, BorgError
 from rigops.concerns.borg.host.borg_process import BORG_FILES
 from rigops.concerns.borg.host.borg_run_lock import only_borg_run
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
@@ -46,7 +39,6 @@ if TYPE_CHECKING:
 SCRATCH = f"{BORG_FILES}/drill"
 
 _MOST_BYTES = 1 << 30
-_NOT_TRIED = (ABSENT, LOCKED, UNREACHABLE)  # nothing is known of the archives then
 
 
 def add_drill(commands: Any) -> None:
@@ -81,7 +73,7 @@ def drill(options: argparse.Namespace, output: Output) -> int:
         except OSError as refusal:
             error = as_host_error("the drill", refusal)
         state = getattr(error, "state", FAILED) if error else ""
-        if state not in _NOT_TRIED:
+        if state not in NOT_TRIED:
             _note_drill(found, error, TO_BE_HEALED if state == TO_BE_HEALED else "failed")
     is_put_off = bool(error and options.by_timer and is_for_later(borg, error))
     if error and is_put_off:

@@ -16,7 +16,7 @@ from rigops.concerns.cpu_tuning.state import (
 )
 from rigops.concerns.gpu_tuning.state import Lowered, Shown, Wanted, WasSet, judge_cards
 from rigops.concerns.monitoring.checking.findings import Answer, Found, clean, parse_answer, unknown
-from rigops.concerns.state import AS_DECLARED, HELD, LEFT_OVER, NOT_HERE, UNKNOWN, State
+from rigops.concerns.state import LEFT_OVER, NOT_HERE, SELF_CHECK, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from rigops.concerns.monitoring.checking.records import Records
 
 _VALUES: Final = ("setting\t", "was_set\t")
-_STATUSES: Final = {AS_DECLARED: "ok", HELD: "ok", NOT_HERE: "ok", UNKNOWN: "unknown"}
 
 
 def _found(source: str, states: Sequence[State]) -> list[Found]:
     return [
         Found(
-            _STATUSES.get(state.status, "warn"),
+            SELF_CHECK[state.status],
             state.check,
             clean(state.subject),
             clean(state.text),

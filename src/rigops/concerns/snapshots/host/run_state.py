@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rigops.backup.host.state_file import read_state, write_state
+from rigops.concerns.snapshots.state import STATE_FILE, STATE_SCHEMA
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-STATE_FILE = "/var/lib/rigops/snapshots.json"
-STATE_SCHEMA = "rigops.snapshots_state/1"
 
 
 def read_snapshots_state() -> dict[str, Any]:
