@@ -6,8 +6,8 @@ from rigops.concerns.check_lines import check_lines
 from rigops.concerns.state import AS_DECLARED, FAILING, State
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=timezone.utc)
-WELL = State("snap.age", "/", "", "2026-11-25T11:00:00Z", AS_DECLARED, "it\tis\nwell")
-OLD = State("snap.age", "/home", "", "2026-11-25T06:00:00Z", FAILING, "it is old")
+WELL = State("snap.age", "/", "", "", "2026-11-25T11:00:00Z", AS_DECLARED, "it\tis\nwell")
+OLD = State("snap.age", "/home", "", "", "2026-11-25T06:00:00Z", FAILING, "it is old")
 
 
 def test_a_state_is_one_line_and_the_oldest_of_several_is_the_metric() -> None:

@@ -65,7 +65,7 @@ def _record(examined: Examined) -> BorgState | None:
     "borg.age",
     needs=(RIGOPS_STATE, BACKUPS, BOOT),
     needs_gpu=False,
-    fixes=("hands",),
+    fixes=("apply", "hands"),
     keys=_KEYS,
 )
 def age(examined: Examined) -> Finding | list[Finding]:
@@ -96,7 +96,7 @@ def age(examined: Examined) -> Finding | list[Finding]:
     return replace(judged, fix=_NEWEST) if has_none else judged
 
 
-@Check("borg.repository", needs=_NEEDS, needs_gpu=False, fixes=("hands",), keys=_KEYS)
+@Check("borg.repository", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
 def repository(examined: Examined) -> Finding | list[Finding]:
     """The repository could be opened, and its last check found no damage.
 
@@ -114,7 +114,7 @@ def repository(examined: Examined) -> Finding | list[Finding]:
     return copies.findings(_judged(examined), REPOSITORY, advised)
 
 
-@Check("borg.key", needs=_NEEDS, needs_gpu=False, fixes=("hands",), keys=_KEYS)
+@Check("borg.key", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
 def key(examined: Examined) -> Finding:
     """The key of the repository was exported to the vault of a machine that runs rigops.
 
@@ -141,7 +141,7 @@ def key(examined: Examined) -> Finding:
     return Finding("ok", f"the key was exported on {exported.exported_at[:10]}", evidence)
 
 
-@Check("borg.drill", needs=_NEEDS, needs_gpu=False, fixes=("hands",), keys=_KEYS)
+@Check("borg.drill", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
 def drill(examined: Examined) -> Finding | list[Finding]:
     """A sample of the newest backup was restored lately, and was as it had been.
 
@@ -153,7 +153,7 @@ def drill(examined: Examined) -> Finding | list[Finding]:
     return copies.findings(_judged(examined), DRILL, _DRILL)
 
 
-@Check("borg.lock", needs=_NEEDS, needs_gpu=False, fixes=("hands",), keys=_KEYS)
+@Check("borg.lock", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
 def lock(examined: Examined) -> Finding | list[Finding]:
     """No lock of another host blocks the repository.
 
@@ -170,7 +170,7 @@ def lock(examined: Examined) -> Finding | list[Finding]:
     return copies.findings(_judged(examined), LOCK, Fix(kind="hands", text=text))
 
 
-@Check("borg.held", needs=_NEEDS, needs_gpu=False, fixes=("hands",), keys=_KEYS)
+@Check("borg.held", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
 def held(examined: Examined) -> Finding | list[Finding]:
     """The last run removed all archives that `keep` no longer keeps.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.concerns.monitoring import NAME, record
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import owned_units
 from rigops.json_fields import readable
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -47,10 +48,7 @@ def self_check(examined: Examined) -> Finding:
         return Finding("skipped", "neither notify nor metrics is declared")
     if timer is None or not timer.runs:
         what = "is not installed" if timer is None else timer.in_words
-        fix = Fix(kind="hands", text=f"sudo systemctl unmask {_TIMER}")
-        if is_declared and not (timer and timer.enabled == "masked"):
-            does = "`rigops apply` installs and starts it"
-            fix = Fix(kind="apply", concern=NAME, is_declared=True, text=does)
+        fix = owned_units.start(_TIMER, timer, NAME) if is_declared else None
         return Finding("warn", f"the timer {what}", subject=_TIMER, why=_WHY, fix=fix)
     text = state.records.get(record.PATH)
     if text is None:

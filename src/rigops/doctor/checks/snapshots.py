@@ -39,7 +39,7 @@ def _judged(examined: Examined) -> Finding | list[State]:
     )
 
 
-@Check("snap.age", needs=_NEEDS, needs_gpu=False, fixes=("hands",), keys=_KEYS)
+@Check("snap.age", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
 def age(examined: Examined) -> Finding | list[Finding]:
     """Each declared subvolume has a snapshot that is new enough.
 
@@ -54,7 +54,7 @@ def age(examined: Examined) -> Finding | list[Finding]:
     return stopped or copies.findings(found, AGE, copies.journal(UNIT))
 
 
-@Check("snap.target", needs=_NEEDS, needs_gpu=False, fixes=("hands",), keys=_KEYS)
+@Check("snap.target", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
 def target(examined: Examined) -> Finding | list[Finding]:
     """The other disk or the server that snapshots are sent to was there lately.
 
@@ -67,7 +67,7 @@ def target(examined: Examined) -> Finding | list[Finding]:
     return found or Finding("skipped", "send_to is not declared: snapshots stay on the same disk")
 
 
-@Check("snap.nested", needs=_NEEDS, needs_gpu=False, fixes=("hands",), keys=_KEYS)
+@Check("snap.nested", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
 def nested(examined: Examined) -> Finding | list[Finding]:
     """No declared subvolume has others inside, which its snapshots would lack.
 
@@ -95,7 +95,7 @@ def nested(examined: Examined) -> Finding | list[Finding]:
     return found or Finding("ok", "no subvolume is missing from the snapshots of another")
 
 
-@Check("snap.held", needs=_NEEDS, needs_gpu=False, fixes=("hands",), keys=_KEYS)
+@Check("snap.held", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
 def held(examined: Examined) -> Finding | list[Finding]:
     """The last run removed all snapshots that `keep` no longer keeps.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
-from rigops.concerns.thermal_guard import record
+from rigops.concerns.thermal_guard import NAME, record
 from rigops.concerns.thermal_guard.decide import UNIT
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import owned_units
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rigops.concerns.thermal_guard.record import GuardState
     from rigops.doctor.examined import Examined
     from rigops.inventory.spec.model import ThermalLimit
+    from rigops.probe.sections.rigops_state import OwnedUnit
 
 LATE_S: Final = 90.0  # it writes its record every 20 s
 
@@ -47,11 +49,10 @@ def guard(examined: Examined) -> Finding:
     if unit is None:
         if not answer.is_complete:
             return Finding("unknown", "the services of rigops were not collected whole")
-        return Finding("warn", "the thermal guard is not on the host yet", fix=_apply(limit))
+        return Finding("warn", "the thermal guard is not on the host yet", fix=_start(None, limit))
     if not unit.runs:
-        unmask = Fix(kind="hands", text=f"sudo systemctl unmask {UNIT}")
-        fix = unmask if unit.enabled == "masked" else _apply(limit)
-        return Finding("fail", f"the thermal guard does not run: {UNIT} {unit.in_words}", fix=fix)
+        summary = f"the thermal guard does not run: {UNIT} {unit.in_words}"
+        return Finding("fail", summary, fix=_start(unit, limit))
     return _running(examined, state.records.get(record.PATH, ""))
 
 
@@ -89,16 +90,11 @@ def _doing(state: GuardState, text: str) -> Finding:
     )
 
 
-def _apply(limit: ThermalLimit) -> Fix:
+def _start(unit: OwnedUnit | None, limit: ThermalLimit) -> Fix:
     degrees = {
         "gpu": limit.gpu_celsius,
         "memory": limit.memory_celsius,
         "margin": limit.margin_celsius,
     }
     declared = {name: value for name, value in degrees.items() if value is not None}
-    return Fix(
-        kind="apply",
-        concern="thermal_guard",
-        declare={"thermal_limit": declared},
-        text="`rigops apply` installs and starts it",
-    )
+    return owned_units.start(UNIT, unit, NAME, {"thermal_limit": declared})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.backup.ages import Moment
 from rigops.concerns.state import FAILING, HELD, IN_DOUBT, SELF_CHECK, State
 from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import owned_units
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
@@ -25,7 +26,6 @@ FREE: Final = Fix(
     text="mount what is missing, or set the clock; to remove most copies at once, run "
     "`rigops backup HOST --prune-most`",
 )
-_APPLY: Final = Fix(kind="hands", text="`rigops apply` installs and starts it")
 _STATUSES: Final[Mapping[StateStatus, Status]] = {**SELF_CHECK, HELD: "info"}
 
 Judge = Callable[["str | None", Moment], list[State]]
@@ -48,7 +48,8 @@ def judged(examined: Examined, unit: str, path: str, judge: Judge) -> Finding | 
         return Finding("unknown", "the records of rigops were not collected whole")
     text = answer.value.records.get(path)
     if text is None and f"{unit}.timer" not in answer.value.units:
-        return Finding("warn", "the timer is not installed, and nothing ran yet", fix=_APPLY)
+        fix = owned_units.start(unit, None, _concern(unit))
+        return Finding("warn", "the timer is not installed, and nothing ran yet", fix=fix)
     states = judge(text, moment(examined.snapshot))
     return states if len(states) > 1 else finding(states[0], journal(unit))
 
@@ -58,7 +59,12 @@ def stopped_timer(examined: Examined, unit: str) -> Finding | None:
     if timer is not None and timer.runs:
         return None
     what = "is not installed" if timer is None else timer.in_words
-    return Finding("fail", f"the timer {what}", subject=f"{unit}.timer", fix=_APPLY)
+    fix = owned_units.start(f"{unit}.timer", timer, _concern(unit))
+    return Finding("fail", f"the timer {what}", subject=f"{unit}.timer", fix=fix)
+
+
+def _concern(unit: str) -> str:
+    return unit.removeprefix("rigops-")
 
 
 def finding(state: State, fix: Fix, section: str = RIGOPS_STATE.name) -> Finding:

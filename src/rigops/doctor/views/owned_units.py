@@ -1,0 +1,25 @@
+"""What starts a unit of rigops that does not run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor.finding import Fix
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rigops.probe.sections.rigops_state import OwnedUnit
+
+
+def start(
+    name: str,
+    unit: OwnedUnit | None,
+    concern: str,
+    declare: Mapping[str, object] | None = None,
+) -> Fix:
+    """Plan starts it too, but for one that somebody has masked."""
+    if unit is not None and unit.enabled == "masked":
+        return Fix(kind="hands", text=f"sudo systemctl unmask {name}")
+    text = "`rigops apply` installs and starts it"
+    return Fix(kind="apply", concern=concern, declare=declare, is_declared=True, text=text)
