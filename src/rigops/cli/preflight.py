@@ -16,7 +16,6 @@ import click
 from rigops.cli.hosts import (
     accept_host_key_option,
     choose_hosts,
-    for_each,
     host_catalog,
     host_key_policy,
     read_catalogs,
@@ -26,6 +25,8 @@ from rigops.cli.output import has_terminal, print_json, text_width, warn
 from rigops.cli.progress import Progress
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, RigopsError, UsageError, usage_error
+from rigops.hosts.access import Access
+from rigops.hosts.parallel import for_each
 from rigops.hostside.p2p.verdict import SKIPPED, UNKNOWN, exit_code
 from rigops.preflight.chosen_pairs import parse_pairs
 from rigops.preflight.document import document
@@ -45,11 +46,11 @@ from rigops.transport.errors import clean
 from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
-    from rigops.cli.hosts import Chosen
+    from rigops.hosts.chosen import Chosen
     from rigops.preflight.found import PairFound
     from rigops.preflight.siblings import LastRates
     from rigops.record.failed_proof import FailedProof
-    from rigops.transport import Connection, HostKeyPolicy
+    from rigops.transport import Connection
 
 EXIT_DECLINED = 130
 _RECORD_S: Final = 60.0
@@ -135,8 +136,8 @@ def command(
     if level != "quick" and not yes and not _confirmed(chosen):
         return EXIT_DECLINED
     with Progress("connecting") as progress:
-        policy = host_key_policy(accepted_keys, while_asking=progress.silent)
-        found = for_each(chosen, lambda host: _prove(host, policy, asked, progress))
+        access = Access(host_key_policy(accepted_keys)).asking(progress.silent)
+        found = for_each(chosen, lambda host: _prove(host, access, asked, progress))
     if as_json:
         print_json(document(found))
     elif as_environment:
@@ -173,7 +174,7 @@ def _confirmed(chosen: Sequence[Chosen]) -> bool:
 
 def _prove(
     chosen: Chosen,
-    policy: HostKeyPolicy,
+    access: Access,
     asked: _Asked,
     progress: Progress,
 ) -> HostFound:
@@ -183,7 +184,7 @@ def _prove(
     progress.begin(chosen.name)
 
     def reach() -> Connection:
-        return connect(chosen.target, host_keys=policy)
+        return connect(chosen.target, host_keys=access.host_keys)
 
     def begin(at_stake: Sequence[PairFound]) -> None:
         recorded.append(begun(at_stake, started, {}))

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rigops.concerns.concern import HostRequest
     from rigops.converge.engine import Engine
     from rigops.converge.reboot_impact import RebootImpact
-    from rigops.converge.request import Confirmed, RunOptions
+    from rigops.converge.request import RunOptions
     from rigops.converge.result import Outcome
     from rigops.preflight.found import PairFound
     from rigops.record import Proven, journal
@@ -151,15 +151,15 @@ class HostRun:
         self._session.consent = replace(self._session.consent, repair=True)
         self._plan()
 
-    def confirm(self, confirmed: Confirmed) -> None:
+    def confirm(self, *, removals: bool, no_trial: bool) -> None:
         """From now on removals are what was confirmed, and the plan is made for that."""
         result, session = self.result, self._session
-        session.may_skip_trial = confirmed.no_trial
-        if confirmed.removals:
+        session.consent = replace(session.consent, no_trial=no_trial)
+        if removals:
             session.consent = replace(session.consent, removals=tuple(result.undeclared))
         else:
             result.withheld = _withheld(result)
-        if result.withheld or (result.plan.no_trial and not confirmed.no_trial):
+        if result.withheld or (result.plan.no_trial and not no_trial):
             self._note(session.plan_all())
 
     # Stages after consent
@@ -250,12 +250,12 @@ class HostRun:
             self._session.take_lock()
             host_journal.declare(self._session.channel, replace(now, has_worked=True))
 
-    def restart(self, confirmed: Confirmed) -> None:
+    def restart(self) -> None:
         """Reboot, change what needs the new kernel, and verify that all of it is live."""
         session = self._session
         session.reach_again()  # others may have been rebooted before it, for an hour
         impact = session.find_reboot_impact()
-        if self._waits_for_jobs(impact, confirmed):
+        if self._waits_for_jobs(impact):
             return
         session.touched = True
         trial = TrialBoot(session, self.result)
@@ -469,13 +469,13 @@ class HostRun:
             if lines := torn_lines(state):
                 yield f"{lines} of the last lines of {JOURNAL} cannot be read; all others count"
 
-    def _waits_for_jobs(self, impact: RebootImpact, confirmed: Confirmed) -> bool:
+    def _waits_for_jobs(self, impact: RebootImpact) -> bool:
         """Whether the host is not rebooted although that was confirmed; its result says why."""
         reason = ""
-        if impact.busy_gpus and not confirmed.busy:
+        if impact.busy_gpus and not self._options.allow_busy:
             jobs = ", ".join(map(str, impact.busy_gpus))
             reason = f"no reboot while GPU jobs run ({jobs}): wait for them, or --allow-busy"
-        elif impact.wedged and not confirmed.wedged:
+        elif impact.wedged and not self._options.force_reboot_wedged:
             reason = (
                 "processes hang in the driver, so that shutdown itself may block: with "
                 "--force-reboot-wedged the machine is forced down where it does not go by itself"

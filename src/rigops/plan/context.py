@@ -28,7 +28,8 @@ class Consent:
     """What a person allows beside the plan itself; confirming that implies nothing of it.
 
     `removals`: concerns that nothing declares any more and that may be undone; None: all, so that
-    a plan shows them.
+    a plan shows them. `no_trial`: kernel arguments that no boot can try first may become permanent;
+    until a person was asked, so that a plan shows them.
     """
 
     removals: Collection[str] | None = ()
@@ -37,6 +38,7 @@ class Consent:
     interrupt: bool = False  # jobs on the GPUs
     upgrade: bool = False  # of what is as declared, to a newer version that is too
     uninstall: bool = False  # of a driver that came from no package
+    no_trial: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +53,6 @@ class TrialOptions:
     cards: tuple[str, ...] = ()
     now: bool = False  # the reboot follows at once: lay the trial entry out, and order it
     given_up: bool = False  # a trial failed: leave nothing of it behind
-    may_skip: bool = True  # what no boot can try may become permanent all the same
 
 
 @dataclass

@@ -10,7 +10,7 @@ from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder
 from rigops.converge.request import RunOptions
 from rigops.converge.snapshot import HostSnapshot
-from rigops.transport import Connection, HostKeyPolicy, Result
+from rigops.transport import Connection, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,10 +67,5 @@ def run_options(deploys: Sequence[Path] = ()) -> RunOptions:
     return RunOptions(
         selection=Selection(),
         deploys=deploys,
-        host_keys=HostKeyPolicy(),
-        sudo_password=None,
         holder=Holder("me@here", "run", "2026-11-21T10:00:00Z"),
-        inventory_digest="",
-        at="2026-11-21T10:00:00Z",
-        tell=lambda *_: None,
     )

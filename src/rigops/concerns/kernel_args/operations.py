@@ -27,6 +27,7 @@ from rigops.plan.commands import blocked
 from rigops.plan.context import (
     announce,
     announce_later,
+    consent_of,
     headline,
     housekeeping,
     may_undo,
@@ -220,7 +221,7 @@ def _prepared(options: TrialOptions, new: tuple[str, ...], leaving: tuple[str, .
     if isinstance(prepared, NoTrial):
         plan_log(host).no_trial = prepared.reason
         reason = f"{' '.join(new)} cannot be tried first: {prepared.reason}"
-        if options.may_skip:
+        if consent_of(host).no_trial:
             notice(host, CONCERN, reason)
             return _Attempt()
         return _Attempt(

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rigops.backup.borg import BorgEngine
 from rigops.backup.btrfs import BtrfsEngine
 from rigops.backup.engine import BackupError
-from rigops.cli.backup_hosts import HostAnswer, Reach, ask_engines
-from rigops.cli.hosts import Chosen
-from rigops.cli.output import has_terminal
-from rigops.cli.reprovision_questions import DeclinedError
 from rigops.errors import Problem, RigopsError
+from rigops.hosts.chosen import Chosen
+from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
 from rigops.reprovision import trust
 from rigops.reprovision.host_keys import (
     has_captured_keys,
@@ -31,16 +29,18 @@ from rigops.reprovision.restore import (
     restore_planned,
     show_restored,
 )
+from rigops.reprovision.result import DeclinedError
+from rigops.reprovision.root_shell import as_root
 from rigops.reprovision.state import restored_key
 from rigops.transport import HostKeyPolicy, TransportError
 
 if TYPE_CHECKING:
     from rigops.backup.engines import Engines
     from rigops.capture.document import Capture
-    from rigops.cli.reprovision_questions import Questions
     from rigops.concerns.concern import HostRequest
+    from rigops.hosts.access import Access
     from rigops.reprovision.bootstrap import Bootstrap
-    from rigops.reprovision.root_shell import RunAsRoot
+    from rigops.reprovision.flow import Person
     from rigops.reprovision.trust import Introduction
     from rigops.transport import Connection, Privilege
 
@@ -53,10 +53,10 @@ class BackedUpData:
         request: HostRequest,
         capture: Capture,
         bootstrap: Bootstrap,
-        questions: Questions,
+        person: Person,
+        access: Access,
         *,
         yes: bool,
-        sudo_password: str | None,
         restored: Mapping[str, str],
         remember: Callable[[str, str], None],
         story: list[str],
@@ -64,9 +64,9 @@ class BackedUpData:
         self._request = request
         self._capture = capture
         self._bootstrap = bootstrap
-        self._questions = questions
+        self._person = person
+        self._access = access
         self._yes = yes
-        self._sudo_password = sudo_password
         self._restored = restored
         self._remember = remember
         self._story = story
@@ -95,7 +95,7 @@ class BackedUpData:
             self._story += self._ask_engines("restoring", work)
 
     def _restore_one(self, one: PlannedRestore, engines: Engines) -> Iterator[str]:
-        run = _as_root(engines)
+        run = as_root(*_connection(engines))
         found = restore_planned(one, engines)
         was_in_use = show_restored(one.path, run)
         self._bootstrap.install(*_connection(engines))
@@ -108,7 +108,7 @@ class BackedUpData:
 
     def _planned_restores(self) -> Sequence[PlannedRestore | NotRestored]:
         def work(host: Chosen, engines: Engines) -> HostAnswer:
-            run = _as_root(engines)
+            run = as_root(*_connection(engines))
             found = [
                 *plan_restores(self._capture, engines, run, self._restored, of=self._archives_of)
             ]
@@ -121,14 +121,14 @@ class BackedUpData:
             if not is_to_be_healed(error.fix):
                 raise
             question = f"{error.message}. Sign these archives, of which none is removed?"
-            if not (self._yes or self._questions.agrees(question)):
+            if not (self._yes or self._person.agrees(question)):
                 raise
             self._story += self._ask_engines("healing", _heal)
             found = self._ask_engines("looking for backups", work)
         return found
 
     def _confirm_newer(self, one: PlannedRestore) -> None:
-        if not has_terminal():
+        if not self._person.can_answer:
             raise RigopsError(
                 Problem(
                     message=f"{one.path} has files that are newer than the backup of {one.at}: "
@@ -138,7 +138,7 @@ class BackedUpData:
                 )
             )
         text = f"{one.path} has files newer than the backup of {one.at} ({one.newer_text}). "
-        if not self._questions.agrees(f"{text}Restore it, and move all that is there aside?"):
+        if not self._person.agrees(f"{text}Restore it, and move all that is there aside?"):
             raise DeclinedError
 
     def host_keys(self) -> None:
@@ -155,7 +155,7 @@ class BackedUpData:
         shows_captured = introduced().fingerprint in captured
 
         def work(host: Chosen, engines: Engines) -> HostAnswer:
-            run, done = _as_root(engines), ["restored the keys of sshd"]
+            run, done = as_root(*_connection(engines)), ["restored the keys of sshd"]
             if not has_captured_keys(self._capture, run):
                 borg = next(one for one in engines.every if isinstance(one, BorgEngine))
                 restore_host_keys(self._capture, borg, host.name, run, of=self._archives_of)
@@ -180,13 +180,13 @@ class BackedUpData:
             except (BackupError, TransportError):
                 raise
             except RigopsError as error:
-                raise BackupError(
-                    host.name, str(error), " ".join(one.fix for one in error.problems if one.fix)
-                ) from error
+                raise BackupError(host.name, str(error), error.fix) from error
 
         chosen = Chosen(request.name, request.target, request.spec)
-        reach = Reach(policy=HostKeyPolicy(), sudo_password=self._sudo_password, engine=engine)
-        (answer,) = ask_engines([chosen], reach, doing, work_or_fail, is_change=True)
+        options = EngineOptions(access=self._access, engine=engine)
+        (answer,) = ask_engines(
+            [chosen], options, doing, work_or_fail, self._person, is_change=True
+        )
         if answer.error is not None:
             raise BackupError(request.name, answer.error.message, answer.error.fix)
         return answer.value
@@ -202,8 +202,3 @@ def _heal(host: Chosen, engines: Engines) -> HostAnswer:
 def _connection(engines: Engines) -> tuple[Connection, Privilege]:
     found = next(one.program for one in engines.every if isinstance(one, (BorgEngine, BtrfsEngine)))
     return found.connection, found.privilege
-
-
-def _as_root(engines: Engines) -> RunAsRoot:
-    connection, privilege = _connection(engines)
-    return lambda words, seconds: connection.run(words, privilege=privilege, deadline_s=seconds)
