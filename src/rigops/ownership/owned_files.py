@@ -30,7 +30,7 @@ from rigops.ownership.ownership import (
 )
 from rigops.plan.change import Change
 from rigops.plan.commands import blocked
-from rigops.plan.context import announce, may_undo, notice, plan_log
+from rigops.plan.context import announce, may_undo, notice, wanted_paths
 from rigops.probe.sections.rigops_state import Present
 from rigops.probe.sections.units import SYSTEM_UNITS
 
@@ -84,7 +84,7 @@ def owned_key(
     + public_key: as it is there; empty where there is none
     + touches: the facts that have it
     """
-    plan_log(host).wanted_paths.setdefault(concern, set()).add(path)
+    wanted_paths(host, concern).add(path)
     state = host.get_fact(RigopsState)
     owned, found, drift = Ownership.of(state), state.present.get(path), ""
     if trace := state.unrecorded.get(path):  # no fact reads what is in it
@@ -163,7 +163,7 @@ def undo_undeclared(
     """
     state = host.get_fact(RigopsState)
     owned = Ownership.of(state)
-    wanted = plan_log(host).wanted_paths.get(concern, set())
+    wanted = wanted_paths(host, concern)
     gone = [path for path in owned.paths_of(concern) if path not in wanted]
     if gone and not declared and not may_undo(host, concern, gone):
         host.noop(f"{', '.join(gone)} stay: undoing them was not confirmed")
@@ -197,7 +197,7 @@ def _owned(
     live: bool = True,
     touches: frozenset[type[FactBase[Any]]] = frozenset(),
 ) -> Generator[StringCommand, None, None]:
-    plan_log(host).wanted_paths.setdefault(wanted.concern, set()).add(path)
+    wanted_paths(host, wanted.concern).add(path)
     owned = Ownership.of(host.get_fact(RigopsState))
     there = present(host, [path])
     if (found := there[path]) and found.kind:

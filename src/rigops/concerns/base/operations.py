@@ -25,7 +25,7 @@ from rigops.ownership.owned_lines import (
 )
 from rigops.ownership.ownership import Ownership
 from rigops.plan.commands import blockers
-from rigops.plan.context import headline, notice, plan_log
+from rigops.plan.context import headline, notice, plan_log, wanted_paths
 
 if TYPE_CHECKING:
     from rigops.inventory.spec import model
@@ -103,7 +103,7 @@ def _lines(
 
 
 def _undo(owned: Collection[str], *, is_declared: bool) -> None:
-    gone = set(owned) - plan_log(host).wanted_paths.get(CONCERN, set())
+    gone = set(owned) - wanted_paths(host, CONCERN)
     effects: dict[str, str] = {}
     if gone & _LIMITS:
         effects |= absences(host.get_fact(LimitSurroundings))

@@ -136,8 +136,8 @@ def _notice_the_budget(cards: Sequence[KnownCard]) -> None:
 
 def _without_a_driver(declared: Declared, reason: str) -> None:
     """Nothing can be set yet. Where this run brings the driver, that comes after it."""
-    log = plan_log(host)
-    is_coming = DRIVER in log.packages or any(one == DRIVER for one, _ in log.reboot_reasons)
+    plan = plan_log(host)
+    is_coming = DRIVER in plan.packages_by or any(one == DRIVER for one, _ in plan.reboot_reasons)
     if not is_coming:
         blockers(name="The driver", concern=CONCERN, reasons=(reason,))
         return
