@@ -17,7 +17,7 @@ import os, pathlib, sys, time
 stage, place, seconds = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
 del sys.argv[1:4]
 from rigops.cli import main
-from rigops.cli.person import Terminal
+from rigops.cli.terminal import Terminal
 from rigops.transport import ssh
 if seconds:
     ssh._KEEPALIVE, ssh._UNANSWERED_MS = 1, seconds * 1000

@@ -29,9 +29,9 @@ from rigops.vault.store import Store
 if TYPE_CHECKING:
     from rigops.backup.engines import Engines
     from rigops.catalog import Catalog
-    from rigops.hosts.access import Access
+    from rigops.hosts.access import HostAccess
     from rigops.hosts.chosen import Chosen
-    from rigops.hosts.person import Person
+    from rigops.hosts.console import Console
     from rigops.probe.bundle import Bundle
     from rigops.record.lockfile import LockedHost
 
@@ -57,7 +57,7 @@ _RIGHT_ONE: Final = "let passphrase_command print the passphrase of this reposit
 class CaptureOptions:
     """`is_snippet`: nothing is tried, and nothing stored."""
 
-    access: Access
+    access: HostAccess
     catalog: Callable[[RigSpec | None], Catalog]
     locked: Mapping[str, LockedHost]
     most_days: int
@@ -66,20 +66,22 @@ class CaptureOptions:
 
 
 def capture_hosts(
-    chosen: Sequence[Chosen], options: CaptureOptions, person: Person
+    chosen: Sequence[Chosen], options: CaptureOptions, console: Console
 ) -> list[Capture | NotCaptured]:
-    probed = probe_whole(chosen, options.access, person)
-    return [_capture(host, one, options, person) for host, one in zip(chosen, probed, strict=True)]
+    probed = probe_whole(chosen, options.access, console)
+    return [_capture(host, one, options, console) for host, one in zip(chosen, probed, strict=True)]
 
 
-def probe_whole(chosen: Sequence[Chosen], access: Access, person: Person) -> list[CollectedHost]:
+def probe_whole(
+    chosen: Sequence[Chosen], access: HostAccess, console: Console
+) -> list[CollectedHost]:
     """All sections, and what tells machines apart."""
     options = ProbeOptions(access=access, sections=lambda _: (*all_sections(), IDENTITY))
-    return probe_hosts(chosen, options, lambda one: (one, "examined"), person)
+    return probe_hosts(chosen, options, lambda one: (one, "examined"), console)
 
 
 def _capture(
-    host: Chosen, collected: CollectedHost, options: CaptureOptions, person: Person
+    host: Chosen, collected: CollectedHost, options: CaptureOptions, console: Console
 ) -> Capture | NotCaptured:
     bundle = collected.bundle
     if bundle is None:
@@ -92,7 +94,7 @@ def _capture(
     repository = _repository(examined.snapshot)
     passphrase = Passphrase()
     if not options.is_snippet:
-        passphrase = _passphrase(host, spec, repository, options, person)
+        passphrase = _passphrase(host, spec, repository, options, console)
     found = describe(
         Subject(
             host=host.name,
@@ -131,7 +133,7 @@ def _repository(snapshot: HostSnapshot) -> str:
 
 
 def _passphrase(
-    host: Chosen, spec: RigSpec, repository: str, options: CaptureOptions, person: Person
+    host: Chosen, spec: RigSpec, repository: str, options: CaptureOptions, console: Console
 ) -> Passphrase:
     declared = spec.borg
     if declared is None or not declared.managed:
@@ -140,24 +142,26 @@ def _passphrase(
         return _NOT_DECLARED
     if not repository:
         return _NO_REPOSITORY
-    if not (options.is_confirmed or person.agrees(_QUESTION.format(host.name))):
+    if not (options.is_confirmed or console.agrees(_QUESTION.format(host.name))):
         return _UNCONFIRMED
     try:
         given = read_passphrase(declared.passphrase_command, host.name)
     except RigopsError as error:
         why = f"this machine does not know the passphrase: {error}"
         return Passphrase(state="absent", why=why, fix=error.fix)
-    return _tried(host, given, repository, options.access, person)
+    return _tried(host, given, repository, options.access, console)
 
 
-def _tried(host: Chosen, given: str, repository: str, access: Access, person: Person) -> Passphrase:
+def _tried(
+    host: Chosen, given: str, repository: str, access: HostAccess, console: Console
+) -> Passphrase:
     def work(_: Chosen, engines: Engines) -> HostAnswer:
         (engine,) = engines.every
         assert isinstance(engine, BorgEngine)  # noqa: S101 - it was asked for
         return HostAnswer(host=host.name, status="ok", value=engine.prove(given))
 
     options = EngineOptions(access=access, engine="borg")
-    (answer,) = ask_engines([host], options, "trying the passphrase", work, person)
+    (answer,) = ask_engines([host], options, "trying the passphrase", work, console)
     if answer.error is not None:
         return Passphrase(
             why=f"the passphrase could not be tried: {answer.error.message}", fix=answer.error.fix

@@ -112,6 +112,6 @@ def command(
         remove_foreign_driver=remove_foreign_driver,
         preflight=preflight,
     )
-    with fleet_run(hosts, options) as (run, person):
-        ending = apply(run, person)
+    with fleet_run(hosts, options) as (run, screen):
+        ending = apply(run, screen)
     return conclude(run, ending, as_json=as_json)

@@ -11,7 +11,7 @@ import click
 from rigops.cli.engine_answers import engine_options, print_answers
 from rigops.cli.hosts import choose_hosts, host_options
 from rigops.cli.options import engine_option, inventory_option
-from rigops.cli.person import Terminal
+from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from rigops.cli.hosts import (
 )
 from rigops.cli.options import inventory_option, is_verbose
 from rigops.cli.output import print_json, text_width
-from rigops.cli.person import Terminal
+from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 from rigops.report.terminal import print_lines, print_text
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConsentScreen:
-    """Implements rigops.converge.flow.Person; progress is silent meanwhile."""
+    """Implements rigops.converge.flow.Approver; progress is silent meanwhile."""
 
     progress: Progress
     has_changes: bool  # of the plan, also without -v
@@ -41,7 +41,7 @@ class ConsentScreen:
 
 
 def ask(question: Question) -> frozenset[str] | None:
-    """See Person.ask."""
+    """See Approver.ask."""
     plan, reboot = question.plan, question.reboot
     if question.is_confirmed:
         plan = ""

@@ -14,7 +14,7 @@ import click
 from rigops.cli.hosts import choose_hosts, host_options, locked_hosts, read_catalogs
 from rigops.cli.options import inventory_option, is_verbose, paths, words
 from rigops.cli.output import print_json, text_width
-from rigops.cli.person import Terminal
+from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 from rigops.report.terminal import print_lines, print_text, styled
 from rigops.report.words import wrapped
@@ -23,7 +23,7 @@ from rigops.transport import import_ssh
 if TYPE_CHECKING:
     from rigops.cli.examiner import Examination, Examiner
     from rigops.cli.hosts import AskAccess
-    from rigops.hosts.access import Access
+    from rigops.hosts.access import HostAccess
     from rigops.hosts.chosen import Chosen
     from rigops.hosts.probing import CollectedHost
     from rigops.inventory.spec import RigSpec
@@ -177,7 +177,7 @@ def _probe(
     chosen: Sequence[Chosen],
     examiner: Callable[[], Examiner],
     locked: Mapping[str, LockedHost],
-    access: Access,
+    access: HostAccess,
     *,
     root: bool,
     all_sections: bool,

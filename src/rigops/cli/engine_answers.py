@@ -10,12 +10,12 @@ from rigops.cli.output import print_json, text_width
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
-    from rigops.hosts.access import Access
+    from rigops.hosts.access import HostAccess
     from rigops.hosts.engines import EngineOptions, HostAnswer
 
 
 def engine_options(
-    access: Access, engine: str | None, consents: Iterable[str] = ()
+    access: HostAccess, engine: str | None, consents: Iterable[str] = ()
 ) -> EngineOptions:
     from rigops.hosts.engines import EngineOptions
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rigops.catalog import driver_rows
 from rigops.cli.hosts import choose_hosts, host_catalog, locked_hosts, read_catalogs
 from rigops.cli.output import print_json, text_width
-from rigops.cli.person import Terminal
+from rigops.cli.terminal import Terminal
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.choice import choice
 from rigops.errors import HostError

@@ -21,7 +21,7 @@ from rigops.cli.options import (
 )
 from rigops.cli.output import has_keyboard, has_terminal, warn
 from rigops.errors import usage_error
-from rigops.hosts.access import Access
+from rigops.hosts.access import HostAccess
 from rigops.hosts.chosen import Chosen
 from rigops.report.terminal import print_lines
 from rigops.transport import LOCAL, HostKeyPolicy, Target
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class AskAccess(Protocol):
     """`root`: only then the password of sudo is asked for."""
 
-    def __call__(self, *, root: bool = True) -> Access: ...
+    def __call__(self, *, root: bool = True) -> HostAccess: ...
 
 
 accept_host_key_option = click.option(
@@ -68,8 +68,8 @@ def access_options(function: Command) -> Command:
     ) -> object:
         policy = host_key_policy(accepted_keys)
 
-        def ask_access(*, root: bool = True) -> Access:
-            return Access(policy, sudo_password(asked=asks_sudo_password and root))
+        def ask_access(*, root: bool = True) -> HostAccess:
+            return HostAccess(policy, sudo_password(asked=asks_sudo_password and root))
 
         return function(access=ask_access, **others)
 

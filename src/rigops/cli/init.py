@@ -13,7 +13,7 @@ import click
 from rigops.catalog import load
 from rigops.cli.hosts import access_options
 from rigops.cli.options import DEFAULT_INVENTORY, common, words
-from rigops.cli.person import Terminal
+from rigops.cli.terminal import Terminal
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.choice import chooser
 from rigops.doctor.proposal import propose

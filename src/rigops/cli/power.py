@@ -11,7 +11,7 @@ import click
 from rigops.cli.hosts import choose_hosts, host_catalog, host_options, read_catalogs
 from rigops.cli.options import inventory_option, is_verbose
 from rigops.cli.output import print_json, text_width
-from rigops.cli.person import Terminal
+from rigops.cli.terminal import Terminal
 from rigops.dataclass import dataclass
 from rigops.report.terminal import print_lines
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.cli.hosts import AskAccess
     from rigops.errors import HostError
-    from rigops.hosts.access import Access
+    from rigops.hosts.access import HostAccess
     from rigops.hosts.chosen import Chosen
     from rigops.hosts.probing import CollectedHost
     from rigops.power import HostPower, Share
@@ -100,7 +100,9 @@ class _Found:
     error: HostError | None = None
 
 
-def _probe(chosen: Sequence[Chosen], inventory_path: Path | None, access: Access) -> list[_Found]:
+def _probe(
+    chosen: Sequence[Chosen], inventory_path: Path | None, access: HostAccess
+) -> list[_Found]:
     from rigops.doctor.views.host_power import SECTIONS
     from rigops.hosts.probing import ProbeOptions, internal_error, probe_hosts
 

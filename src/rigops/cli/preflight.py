@@ -25,7 +25,7 @@ from rigops.cli.output import has_terminal, print_json, text_width, warn
 from rigops.cli.progress import Progress
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, RigopsError, UsageError, usage_error
-from rigops.hosts.access import Access
+from rigops.hosts.access import HostAccess
 from rigops.hosts.parallel import for_each
 from rigops.hostside.p2p.verdict import SKIPPED, UNKNOWN, exit_code
 from rigops.preflight.chosen_pairs import parse_pairs
@@ -136,7 +136,7 @@ def command(
     if level != "quick" and not yes and not _confirmed(chosen):
         return EXIT_DECLINED
     with Progress("connecting") as progress:
-        access = Access(host_key_policy(accepted_keys)).asking(progress.silent)
+        access = HostAccess(host_key_policy(accepted_keys)).asking(progress.silent)
         found = for_each(chosen, lambda host: _prove(host, access, asked, progress))
     if as_json:
         print_json(document(found))
@@ -174,7 +174,7 @@ def _confirmed(chosen: Sequence[Chosen]) -> bool:
 
 def _prove(
     chosen: Chosen,
-    access: Access,
+    access: HostAccess,
     asked: _Asked,
     progress: Progress,
 ) -> HostFound:

@@ -72,8 +72,8 @@ def command(
         keep_holds=not drop_holds,
         preflight="never",
     )
-    with fleet_run(requests, options) as (run, person):
-        ending = carry_out(run, person, _question, then=lambda: run.forget(_keep))
+    with fleet_run(requests, options) as (run, screen):
+        ending = carry_out(run, screen, _question, then=lambda: run.forget(_keep))
     return conclude(run, ending, as_json=as_json, words=_WORDS, is_recorded=False)
 
 

@@ -20,9 +20,9 @@ from rigops.cli.options import (
     words,
 )
 from rigops.cli.output import has_keyboard, print_json, text_width
-from rigops.cli.reprovision_questions import ReprovisionTerminal
+from rigops.cli.reprovision_terminal import ReprovisionTerminal
 from rigops.errors import usage_error
-from rigops.hosts.access import Access
+from rigops.hosts.access import HostAccess
 from rigops.record import lockfile
 from rigops.report.reprovision import reprovision_lines
 from rigops.report.terminal import print_lines
@@ -140,7 +140,7 @@ def command(
         store=own,
         catalog=host_catalog(request.spec, inventory_path),
         inventory_digest=inventory.digest,
-        access=Access(host_key_policy(accepted_keys), sudo_password(asked=asks_sudo_password)),
+        access=HostAccess(host_key_policy(accepted_keys), sudo_password(asked=asks_sudo_password)),
         asks_password=asks_password,
         yes=yes,
         reboot=reboot,

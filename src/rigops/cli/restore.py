@@ -15,7 +15,7 @@ from rigops.cli.engine_answers import engine_options, print_answers
 from rigops.cli.hosts import choose_hosts, host_options
 from rigops.cli.options import engine_option, inventory_option
 from rigops.cli.output import has_terminal
-from rigops.cli.person import Terminal
+from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 from rigops.report.terminal import print_lines
 
@@ -87,7 +87,7 @@ def command(
     from rigops.backup.when import parse_when
     from rigops.hosts.engines import ask_engines
 
-    now, person = datetime.now().astimezone(), Terminal()
+    now, terminal = datetime.now().astimezone(), Terminal()
     request = RestoreRequest(
         path=path, at=parse_when(when, now), place=place, to=to, in_place=in_place
     )
@@ -98,7 +98,7 @@ def command(
     options = engine_options(access(), engine or ("btrfs" if place else ""))
     if in_place and not (yes or dry_run):
         work = _work(request, dry_run=True)
-        (planned,) = ask_engines(chosen, options, "looking for it", work, person)
+        (planned,) = ask_engines(chosen, options, "looking for it", work, terminal)
         if planned.error is None:
             if not _confirmed(host, planned, now):
                 _decline("nothing was changed", "")
@@ -106,7 +106,7 @@ def command(
             request = exactly(request, planned.value)
             options = replace(options, engine=planned.value["engine"])
     work = _work(request, dry_run=dry_run)
-    answers = ask_engines(chosen, options, "restoring", work, person, is_change=not dry_run)
+    answers = ask_engines(chosen, options, "restoring", work, terminal, is_change=not dry_run)
     lines = partial(_lines, now=now, dry_run=dry_run)
     return print_answers(answers, lines, as_json=as_json)
 

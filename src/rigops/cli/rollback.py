@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rigops.converge.engine import Engine
     from rigops.converge.fleet_run import FleetRun
     from rigops.converge.request import RebootWhen
-    from rigops.hosts.access import Access
+    from rigops.hosts.access import HostAccess
 
 _DRIVER: Final = "nvidia_driver"
 
@@ -135,8 +135,8 @@ def command(
         prune=rollback.prune,
         allow_busy=allow_busy,
     )
-    with fleet_run([rollback.request], options, rollback.make) as (run, person):
-        ending = carry_out(run, person, rollback.confirms, needs_reboot=rollback.is_reboot)
+    with fleet_run([rollback.request], options, rollback.make) as (run, screen):
+        ending = carry_out(run, screen, rollback.confirms, needs_reboot=rollback.is_reboot)
     for host_run in run.runs:
         if host_run.result.outcome in {"converged", "changed", "reboot_owed"}:
             host_run.result.story += rollback.hints(host_run)
@@ -160,7 +160,7 @@ def _driver(request: HostRequest) -> _Rollback:
     )
 
 
-def _config(request: HostRequest, access: Access) -> _Rollback:
+def _config(request: HostRequest, access: HostAccess) -> _Rollback:
     earlier = earlier_request(request, access)
     return _Rollback(
         request=earlier,

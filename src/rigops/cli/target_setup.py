@@ -13,12 +13,12 @@ from rigops.hostside.packing import pack
 from rigops.transport import Target
 
 if TYPE_CHECKING:
-    from rigops.hosts.access import Access
+    from rigops.hosts.access import HostAccess
 
 _READ_S: Final = 30.0
 
 
-def setup_script(name: str, inventory_path: Path | None, access: Access) -> str:
+def setup_script(name: str, inventory_path: Path | None, access: HostAccess) -> str:
     """For the server's shell."""
     host = read_inventory(inventory_path).require(name)
     declared = host.spec.snapshots

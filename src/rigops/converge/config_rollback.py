@@ -16,13 +16,13 @@ from rigops.transport import connect
 
 if TYPE_CHECKING:
     from rigops.concerns.concern import HostRequest
-    from rigops.hosts.access import Access
+    from rigops.hosts.access import HostAccess
 
 _READ_S: Final = 30.0
 _DRIVER: Final = "nvidia_driver"
 
 
-def earlier_request(request: HostRequest, access: Access) -> HostRequest:
+def earlier_request(request: HostRequest, access: HostAccess) -> HostRequest:
     """With the keys that were declared before; those of the driver stay as in the inventory."""
     with connect(request.target, host_keys=access.host_keys) as connection:
         done = connection.run(["cat", declared.PATH], deadline_s=_READ_S)

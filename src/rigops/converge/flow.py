@@ -66,7 +66,7 @@ class Question:
     is_confirmed: bool = False
 
 
-class Person(Protocol):
+class Approver(Protocol):
     def show(self, results: Sequence[HostResult], /) -> None:
         """The plan."""
         ...
@@ -85,13 +85,13 @@ class Ending:
     is_interrupted: bool = False
 
 
-def apply(run: FleetRun, person: Person) -> Ending:
-    return carry_out(run, person, _pending, items=_items)
+def apply(run: FleetRun, approver: Approver) -> Ending:
+    return carry_out(run, approver, _pending, items=_items)
 
 
 def carry_out(
     run: FleetRun,
-    person: Person,
+    approver: Approver,
     confirms: Callable[[FleetRun], str],
     *,
     items: Callable[[FleetRun], Iterable[Item]] = lambda _: (),
@@ -106,11 +106,11 @@ def carry_out(
     try:
         run.plan()
         while True:
-            person.show(run.results)
+            approver.show(run.results)
             shown = frozenset(result.host for result in run.results if result.error is not None)
             reboot = _reboot(run, is_needed=needs_reboot)
             asked = () if options.yes else tuple(items(run))
-            allowed = person.ask(Question(confirms(run), reboot, asked, options.yes))
+            allowed = approver.ask(Question(confirms(run), reboot, asked, options.yes))
             if allowed is None or (reboot.is_needed and not reboot.allowed_by(allowed)):
                 return Ending(shown, is_declined=True)
             to_repair = {host for host in _broken(run) if _repair_of(host) in allowed}

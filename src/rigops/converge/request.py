@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rigops.converge.lock import Holder
 from rigops.dataclass import dataclass
-from rigops.hosts.access import Access
+from rigops.hosts.access import HostAccess
 
 if TYPE_CHECKING:
     from rigops.converge.concerns import Selection
@@ -25,7 +25,7 @@ class RunOptions:
     command: str = "apply"
     selection: Selection
     inventory_digest: str = ""
-    access: Access = Access()
+    access: HostAccess = HostAccess()
     deploys: Sequence[Path] = ()
     holder: Holder = field(default_factory=Holder.of_this_run)
     tell: Callable[[str, str], None] = lambda *_: None

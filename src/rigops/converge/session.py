@@ -18,7 +18,7 @@ from rigops.converge.lock import take, work_argv
 from rigops.converge.reboot import order_only, reboot
 from rigops.converge.result import Stage
 from rigops.converge.snapshot import take_snapshot
-from rigops.hosts.access import Access
+from rigops.hosts.access import HostAccess
 from rigops.plan.change import Plan
 from rigops.plan.context import Consent, TrialOptions
 from rigops.transport import TransportError, connect
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rigops.converge.reboot_impact import RebootImpact
     from rigops.converge.request import RunOptions
     from rigops.converge.result import HostResult
-    from rigops.converge.snapshot import HostSnapshot
+    from rigops.converge.snapshot import RunSnapshot
     from rigops.inventory.spec import RigSpec
     from rigops.transport import Connection
 
@@ -64,7 +64,7 @@ class HostSession:
         self.blocked_concerns: frozenset[str] = frozenset()
         self.reboot_reasons: tuple[tuple[str, str], ...] = ()
         self.shown = Plan()
-        self.last_snapshot: HostSnapshot | None = None
+        self.last_snapshot: RunSnapshot | None = None
         self._options = options
         self._engine = engine
         self._result = result
@@ -83,7 +83,7 @@ class HostSession:
         return time.monotonic() - self._snapshot_at
 
     @property
-    def snapshot(self) -> HostSnapshot:
+    def snapshot(self) -> RunSnapshot:
         if self.last_snapshot is None:
             raise DeployError("the host was not probed")
         return self.last_snapshot
@@ -131,17 +131,17 @@ class HostSession:
         except TransportError:
             self.connection.close()
             with self.stage("reach"):
-                self._reach(Access(sudo_password=self._options.access.sudo_password))
+                self._reach(HostAccess(sudo_password=self._options.access.sudo_password))
 
-    def _reach(self, access: Access) -> None:
+    def _reach(self, access: HostAccess) -> None:
         self._connection = connect(self.request.target, host_keys=access.host_keys)
         self._privilege = access.privilege(self._connection)
 
-    def probe(self, stage: str = "probe") -> HostSnapshot:
+    def probe(self, stage: str = "probe") -> RunSnapshot:
         with self.stage(stage):
             return self._probe()
 
-    def _probe(self) -> HostSnapshot:
+    def _probe(self) -> RunSnapshot:
         channel = HostChannel(self.connection, self._privilege, work_argv, tell=self.tell)
         name = self.request.name
         names = {path.stem for path in self._options.deploys}

@@ -66,7 +66,7 @@ _SUDO_S: Final = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostSnapshot:
+class RunSnapshot:
     """None is what could not be read, or was not asked."""
 
     boot: boot.Boot | None
@@ -93,7 +93,7 @@ class HostSnapshot:
 
 def take_snapshot(
     connection: Connection, privilege: Privilege, concerns: Iterable[Concern], spec: RigSpec
-) -> HostSnapshot:
+) -> RunSnapshot:
     host = connection.name
     selected = tuple(concerns)
     paths = tuple(path for one in selected for path in one.files(spec))
@@ -115,7 +115,7 @@ def take_snapshot(
         (fact, state if fact is RigopsState else value)
         for fact, value in seen(bundle, (*_FACTS, *facts))
     ]
-    return HostSnapshot(
+    return RunSnapshot(
         boot=_read(bundle, boot.SECTION),
         bootloader=_read(bundle, bootloader.SECTION),
         command_line=_read(bundle, proc_cmdline.SECTION),

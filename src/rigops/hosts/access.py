@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Access:
+class HostAccess:
     """Which host keys are trusted, and the password of sudo, where one was typed."""
 
     host_keys: HostKeyPolicy = HostKeyPolicy()
     sudo_password: str | None = field(default=None, repr=False)
 
-    def asking(self, silent: Callable[[], AbstractContextManager[None]]) -> Access:
+    def asking(self, silent: Callable[[], AbstractContextManager[None]]) -> HostAccess:
         """`silent` surrounds each question about a key."""
         if (ask := self.host_keys.ask) is None:
             return self

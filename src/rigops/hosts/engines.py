@@ -22,9 +22,9 @@ from rigops.transport import TransportError
 
 if TYPE_CHECKING:
     from rigops.backup.engine import StorageEngine
-    from rigops.hosts.access import Access
+    from rigops.hosts.access import HostAccess
     from rigops.hosts.chosen import Chosen
-    from rigops.hosts.person import Person, Progress
+    from rigops.hosts.console import Console, HostProgress
 
 SCHEMA: Final = "rigops.snapshots/1"
 ENGINES: Final = ("btrfs", "borg")
@@ -65,7 +65,7 @@ class EngineOptions:
     `engine`: the only one to ask; empty: all that the host has.
     """
 
-    access: Access
+    access: HostAccess
     verbose: bool = False
     engine: str = ""
     consents: frozenset[str] = frozenset()  # of a backup with borg
@@ -76,18 +76,18 @@ def ask_engines(
     options: EngineOptions,
     doing: str,
     work: Callable[[Chosen, Engines], HostAnswer],
-    person: Person,
+    console: Console,
     *,
     is_change: bool = False,
 ) -> list[HostAnswer]:
     """`is_change`: a host that is lost meanwhile has failed."""
     stop = threading.Event()
-    with person.progress(doing) as progress:
+    with console.progress(doing) as progress:
         asking = replace(options, access=options.access.asking(progress.silent))
 
         def ask(host: Chosen) -> HostAnswer:
             progress.begin(host.name)
-            answer = _ask(host, asking, work, person, progress=progress, stop=stop)
+            answer = _ask(host, asking, work, console, progress=progress, stop=stop)
             if is_change and answer.error and answer.error.kind == "lost":
                 answer = replace(answer, status="fail")
             progress.end(host.name, "not reached" if answer.status == "unknown" else answer.status)
@@ -98,7 +98,7 @@ def ask_engines(
         except KeyboardInterrupt:
             stop.set()
             names = ", ".join(progress.unfinished)
-            person.tell("", f"Interrupted: ending what runs on {names}.")
+            console.tell("", f"Interrupted: ending what runs on {names}.")
             deadline = time.monotonic() + _END_S
             while progress.unfinished and time.monotonic() < deadline:
                 time.sleep(0.1)
@@ -118,15 +118,15 @@ def _ask(
     host: Chosen,
     options: EngineOptions,
     work: Callable[[Chosen, Engines], HostAnswer],
-    person: Person,
+    console: Console,
     *,
-    progress: Progress,
+    progress: HostProgress,
     stop: threading.Event,
 ) -> HostAnswer:
     def notice(text: str) -> None:
         if options.verbose:
             with progress.silent():
-                person.tell(f"{host.name}: {text}")
+                console.tell(f"{host.name}: {text}")
 
     try:
         with options.access.open(host.target) as (connection, privilege):

@@ -20,9 +20,9 @@ from rigops.transport import TransportError
 
 if TYPE_CHECKING:
     from rigops.doctor.host_report import Source
-    from rigops.hosts.access import Access
+    from rigops.hosts.access import HostAccess
     from rigops.hosts.chosen import Chosen
-    from rigops.hosts.person import Person
+    from rigops.hosts.console import Console
     from rigops.inventory.spec import RigSpec
     from rigops.power import Neighbor
     from rigops.probe.bundle import Bundle
@@ -68,7 +68,7 @@ class CollectedHost:
 class ProbeOptions:
     """`more`: what the first answers make necessary to ask besides, in a second exec."""
 
-    access: Access
+    access: HostAccess
     root: bool = True
     sections: Callable[[RigSpec | None], Sequence[Section[Any]]] = lambda _: all_sections()
     more: Callable[[Bundle, RigSpec | None], Sequence[Section[Any]]] = lambda *_: ()
@@ -78,11 +78,11 @@ def probe_hosts(
     hosts: Sequence[Chosen],
     options: ProbeOptions,
     then: Callable[[CollectedHost], tuple[Outcome, str]],
-    person: Person,
+    console: Console,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> list[Outcome]:
     """`then` turns each collected host into an outcome and a word for the progress line."""
-    with person.progress("examining") as progress:
+    with console.progress("examining") as progress:
         asking = replace(options, access=options.access.asking(progress.silent))
 
         def work(host: Chosen) -> Outcome:
@@ -95,7 +95,7 @@ def probe_hosts(
             return for_each(hosts, work, meanwhile)
         except KeyboardInterrupt:
             names = ", ".join(progress.unfinished)
-            person.tell("", f"Not finished: {names}. Nothing was changed.")
+            console.tell("", f"Not finished: {names}. Nothing was changed.")
             raise
 
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from rigops.backup.engines import Engines
     from rigops.capture.document import Capture
     from rigops.concerns.concern import HostRequest
-    from rigops.hosts.access import Access
+    from rigops.hosts.access import HostAccess
     from rigops.reprovision.bootstrap import Bootstrap
-    from rigops.reprovision.flow import Person
+    from rigops.reprovision.flow import ReprovisionConsole
     from rigops.reprovision.trust import Introduction
     from rigops.transport import Connection, Privilege
 
@@ -53,8 +53,8 @@ class BackedUpData:
         request: HostRequest,
         capture: Capture,
         bootstrap: Bootstrap,
-        person: Person,
-        access: Access,
+        console: ReprovisionConsole,
+        access: HostAccess,
         *,
         yes: bool,
         restored: Mapping[str, str],
@@ -64,7 +64,7 @@ class BackedUpData:
         self._request = request
         self._capture = capture
         self._bootstrap = bootstrap
-        self._person = person
+        self._console = console
         self._access = access
         self._yes = yes
         self._restored = restored
@@ -121,14 +121,14 @@ class BackedUpData:
             if not is_to_be_healed(error.fix):
                 raise
             question = f"{error.message}. Sign these archives, of which none is removed?"
-            if not (self._yes or self._person.agrees(question)):
+            if not (self._yes or self._console.agrees(question)):
                 raise
             self._story += self._ask_engines("healing", _heal)
             found = self._ask_engines("looking for backups", work)
         return found
 
     def _confirm_newer(self, one: PlannedRestore) -> None:
-        if not self._person.can_answer:
+        if not self._console.can_answer:
             raise RigopsError(
                 Problem(
                     message=f"{one.path} has files that are newer than the backup of {one.at}: "
@@ -138,7 +138,7 @@ class BackedUpData:
                 )
             )
         text = f"{one.path} has files newer than the backup of {one.at} ({one.newer_text}). "
-        if not self._person.agrees(f"{text}Restore it, and move all that is there aside?"):
+        if not self._console.agrees(f"{text}Restore it, and move all that is there aside?"):
             raise DeclinedError
 
     def host_keys(self) -> None:
@@ -185,7 +185,7 @@ class BackedUpData:
         chosen = Chosen(request.name, request.target, request.spec)
         options = EngineOptions(access=self._access, engine=engine)
         (answer,) = ask_engines(
-            [chosen], options, doing, work_or_fail, self._person, is_change=True
+            [chosen], options, doing, work_or_fail, self._console, is_change=True
         )
         if answer.error is not None:
             raise BackupError(request.name, answer.error.message, answer.error.fix)

@@ -17,8 +17,8 @@ from rigops.converge.errors import host_error
 from rigops.converge.request import RunOptions
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, Problem, RigopsError, UsageError
-from rigops.hosts.access import Access
-from rigops.hosts.person import Person as HostsPerson
+from rigops.hosts.access import HostAccess
+from rigops.hosts.console import Console
 from rigops.reprovision import state, trust
 from rigops.reprovision.before import choose, explain, trusted_keys
 from rigops.reprovision.bootstrap import Bootstrap
@@ -48,7 +48,7 @@ _STAGES: Final = (
 _UNREACHED: Final = frozenset({"trust"})  # nothing was changed on the host before its end
 
 
-class Person(HostsPerson, Protocol):
+class ReprovisionConsole(Console, Protocol):
     @property
     def can_answer(self) -> bool: ...
     def interruptible(self) -> AbstractContextManager[None]:
@@ -59,7 +59,7 @@ class Person(HostsPerson, Protocol):
     def password(self, login: str, *, again: bool) -> str | None: ...
     def fleet_run(
         self, hosts: Sequence[HostRequest], options: RunOptions, /
-    ) -> AbstractContextManager[tuple[FleetRun, converge.Person]]: ...
+    ) -> AbstractContextManager[tuple[FleetRun, converge.Approver]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Reprovision:
     store: Store
     catalog: Catalog
     inventory_digest: str
-    access: Access
+    access: HostAccess
     asks_password: bool = False
     yes: bool = False
     reboot: RebootWhen = "auto"
@@ -79,21 +79,23 @@ class Reprovision:
     accepts_no_trial: bool = False
 
 
-def run(asked: Reprovision, person: Person) -> ReprovisionResult:
-    return _Run(asked, person).whole()
+def run(asked: Reprovision, console: ReprovisionConsole) -> ReprovisionResult:
+    return _Run(asked, console).whole()
 
 
 class _Run:
-    def __init__(self, asked: Reprovision, person: Person) -> None:
+    def __init__(self, asked: Reprovision, console: ReprovisionConsole) -> None:
         self._asked = asked
-        self._person = person
+        self._console = console
         self._request = asked.request
         self._declared = asked.request.data
         self._adopts_parts = True if asked.adopts_parts else None
         self._captures = asked.captures
         self._state = State()
         self._is_chosen = False  # which capture it is
-        self._access = Access(sudo_password=asked.access.sudo_password)  # of the trusted key alone
+        self._access = HostAccess(
+            sudo_password=asked.access.sudo_password
+        )  # of the trusted key alone
         self._login = self._shown_key = ""
         self._blocked: HostError | None = None
         self._result = ReprovisionResult(
@@ -115,7 +117,7 @@ class _Run:
         result, now = self._result, ""
         try:
             for number, now in enumerate(_STAGES, 1):
-                self._person.tell(f"[{number}/{len(_STAGES)}] {now}")
+                self._console.tell(f"[{number}/{len(_STAGES)}] {now}")
                 with self._stage(now):
                     stages[now]()
             result.ending = "failed" if self._blocked else "compared"
@@ -138,7 +140,7 @@ class _Run:
         began, started = _now(), time.monotonic()
         outcome = "failed"
         try:
-            with self._person.interruptible():
+            with self._console.interruptible():
                 yield
             outcome = "done"
         finally:
@@ -180,21 +182,21 @@ class _Run:
             return
         if policy.accept:
             raise trust.not_accepted(found, f"accepted is {', '.join(sorted(policy.accept))}")
-        if not self._person.can_answer:
+        if not self._console.can_answer:
             raise trust.not_accepted(found, "nobody has accepted it")
-        if not self._person.trusts(found):
+        if not self._console.trusts(found):
             raise DeclinedError
 
     # Bootstrap
 
     def _bootstrap(self) -> None:
         name = self._request.name
-        asks = self._asked.asks_password or self._person.can_answer
-        with self._person.progress("bootstrap") as progress:
+        asks = self._asked.asks_password or self._console.can_answer
+        with self._console.progress("bootstrap") as progress:
 
             def ask(login: str, *, again: bool) -> str | None:
                 with progress.silent():
-                    return self._person.password(login, again=again) if asks else None
+                    return self._console.password(login, again=again) if asks else None
 
             progress.begin(name)
             self._login_files = Bootstrap(
@@ -220,7 +222,7 @@ class _Run:
         known = state.read(Path(self._capture.place))
         self._remember(stages=(*known.stages, *self._state.stages), restored=known.restored)
         text = explain(self._capture, captures, machine_id)
-        self._person.tell(text)
+        self._console.tell(text)
         self._result.story.append(text)
 
     # Disks
@@ -244,7 +246,7 @@ class _Run:
 
     def _agrees_to_mount(self, free: Sequence[LostMount]) -> bool:
         names = ", ".join(map(str, free))
-        return self._person.agrees(f"Mount {names} again, as captured, now and in /etc/fstab?")
+        return self._console.agrees(f"Mount {names} again, as captured, now and in /etc/fstab?")
 
     # Apply
 
@@ -275,11 +277,11 @@ class _Run:
         asked = self._asked
         with self._fleet_run(
             yes=asked.yes, reboot=asked.reboot, accept_no_trial=asked.accepts_no_trial
-        ) as (fleet, person):
-            ending = converge.apply(fleet, person)
+        ) as (fleet, approver):
+            ending = converge.apply(fleet, approver)
             (result,) = fleet.results
             self._result.apply = result
-        if unrecorded := converge.record(fleet, self._person.tell):
+        if unrecorded := converge.record(fleet, self._console.tell):
             raise RigopsError(unrecorded)
         self._result.story += result.story
         if ending.is_declined:
@@ -291,12 +293,12 @@ class _Run:
     def _fleet_run(
         self,
         **options: Any,  # noqa: ANN401 - fields of RunOptions
-    ) -> AbstractContextManager[tuple[FleetRun, converge.Person]]:
+    ) -> AbstractContextManager[tuple[FleetRun, converge.Approver]]:
         digest = self._asked.inventory_digest
         asked = RunOptions(
             selection=Selection(), inventory_digest=digest, access=self._access, **options
         )
-        return self._person.fleet_run([self._request], asked)
+        return self._console.fleet_run([self._request], asked)
 
     def _moves_settings(self) -> bool:
         """What the inventory says of a card that is gone is for the one in its slot, on consent.
@@ -320,7 +322,7 @@ class _Run:
             self._request,
             self._capture,
             self._login_files,
-            self._person,
+            self._console,
             self._access,
             yes=self._asked.yes,
             restored=self._state.restored,
@@ -364,14 +366,14 @@ class _Run:
             self._asked.store,
             self._asked.catalog,
             self._access,
-            self._person,
+            self._console,
         )
 
     def _adopts(self, replaced: Sequence[ReplacedGpu]) -> bool:
         """Asked once."""
         if self._adopts_parts is None:
             cards = ", ".join(f"{one.after} for {one.before} at {one.address}" for one in replaced)
-            self._adopts_parts = self._person.agrees(f"Replaced parts: {cards}. Is that so?")
+            self._adopts_parts = self._console.agrees(f"Replaced parts: {cards}. Is that so?")
         return self._adopts_parts
 
 

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from rigops.capture.document import Capture
     from rigops.catalog import Catalog
     from rigops.concerns.concern import HostRequest
-    from rigops.hosts.access import Access
-    from rigops.hosts.person import Person
+    from rigops.hosts.access import HostAccess
+    from rigops.hosts.console import Console
     from rigops.vault.store import Store
 
 
 def describe_now(
-    request: HostRequest, store: Store, catalog: Catalog, access: Access, person: Person
+    request: HostRequest, store: Store, catalog: Catalog, access: HostAccess, console: Console
 ) -> Capture:
     """As capture describes a host; stored nowhere, since the capture before it stays.
 
     Of the proven driver's packages, those that are installed.
     """
     chosen = Chosen(request.name, request.target, request.spec)
-    (collected,) = probe_whole([chosen], access, person)
+    (collected,) = probe_whole([chosen], access, console)
     if collected.bundle is None:
         error = collected.error or HostError("fault", "nothing was collected", REPORT_IT)
         raise RigopsError(Problem(message=error.message, fix=error.fix, host=request.name))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.cli.person import Terminal
+from rigops.cli.terminal import Terminal
 from rigops.hosts import access
-from rigops.hosts.access import Access
+from rigops.hosts.access import HostAccess
 from rigops.hosts.chosen import Chosen
 from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
 from rigops.transport import Result, Target
@@ -53,7 +53,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, found: str, engine: str = "") -> HostAn
         return HostAnswer(host=host.name, status="ok", value=[one.name for one in engines.every])
 
     monkeypatch.setattr(access, "connect", connect)
-    options = EngineOptions(access=Access(), engine=engine)
+    options = EngineOptions(access=HostAccess(), engine=engine)
     rig = Chosen("rig", Target(name="rig"), None)
     (answer,) = ask_engines([rig], options, "asking", work, Terminal())
     return answer

@@ -9,7 +9,7 @@ from rigops.concerns.preconditions.root import RootState
 from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder
 from rigops.converge.request import RunOptions
-from rigops.converge.snapshot import HostSnapshot
+from rigops.converge.snapshot import RunSnapshot
 from rigops.transport import Connection, Result
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class FakeHost(Connection):
         pass
 
 
-NOTHING_COLLECTED = HostSnapshot(
+NOTHING_COLLECTED = RunSnapshot(
     boot=None, bootloader=None, command_line=None, driver=None, silicon=None, state=None,
     root=RootState(file_system="ext4"), system=None, uname=None, known=(), paths=(), files={},
 )  # fmt: skip

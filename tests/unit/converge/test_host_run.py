@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from rigops.converge.snapshot import HostSnapshot
+    from rigops.converge.snapshot import RunSnapshot
 
 HEAD = """
 from pyinfra.api.operation import operation
@@ -75,7 +75,7 @@ NO_PROOF = "no preflight passed yet"
 def planned(
     folder: Path,
     deploys: Mapping[str, str] = {"acs": GOES, "base": STUCK},
-    snapshot: HostSnapshot = NOTHING_COLLECTED,
+    snapshot: RunSnapshot = NOTHING_COLLECTED,
     **what: Any,
 ) -> HostRun:
     for name, text in deploys.items():

@@ -9,7 +9,7 @@ import pytest
 from rigops.concerns.preconditions.root import RootState
 from rigops.converge.proof import observed, recorded, still_holds
 from rigops.converge.silicon import SECTION
-from rigops.converge.snapshot import HostSnapshot
+from rigops.converge.snapshot import RunSnapshot
 from rigops.hostside.p2p.verdict import HIGHEST
 from rigops.preflight.found import HostFound, PairFound
 from rigops.preflight.results import passed
@@ -38,10 +38,8 @@ Bus Location: \t 0000:0a:00.0
 OK = Pair("0000:0a:00.0", "0000:0b:00.0", "ok", 12.5)
 
 
-def sight(
-    text: str = CARDS, *, driver: str | None = "535.183.01", line: str = "ro"
-) -> HostSnapshot:
-    return HostSnapshot(
+def sight(text: str = CARDS, *, driver: str | None = "535.183.01", line: str = "ro") -> RunSnapshot:
+    return RunSnapshot(
         boot=None,
         bootloader=None,
         command_line=CommandLine(line, tuple(line.split())),

@@ -9,7 +9,7 @@ import pytest
 from rigops.concerns.preconditions.root import RootState
 from rigops.converge import trial_judging
 from rigops.converge.silicon import Silicon
-from rigops.converge.snapshot import HostSnapshot
+from rigops.converge.snapshot import RunSnapshot
 from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.rigops_state import ARGUMENTS, RigopsState
 from rigops.record import Bios, ProvenGpu
@@ -18,9 +18,9 @@ from rigops.record.kernel_arguments import Arguments, arguments_document
 TRYING = ("iommu=pt",)
 
 
-def sight(line: str, *addresses: str) -> HostSnapshot:
+def sight(line: str, *addresses: str) -> RunSnapshot:
     cards = tuple(ProvenGpu(f"GPU-{at}", at, "RTX 3090", None) for at in addresses)
-    return HostSnapshot(
+    return RunSnapshot(
         boot=None,
         bootloader=None,
         command_line=proc_cmdline.parse(line),

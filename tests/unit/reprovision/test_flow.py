@@ -13,7 +13,7 @@ from rigops.catalog import load_once
 from rigops.concerns.concern import HostRequest
 from rigops.converge.result import Blocked, HostResult
 from rigops.errors import HostError
-from rigops.hosts.access import Access
+from rigops.hosts.access import HostAccess
 from rigops.inventory.spec import RigSpec
 from rigops.reprovision import flow
 from rigops.reprovision.compare import ReplacedGpu
@@ -86,9 +86,9 @@ def reprovision(
             store=Store(tmp_path),
             catalog=load_once(None),
             inventory_digest="",
-            access=Access(),
+            access=HostAccess(),
         )
-        done = flow.run(asked, cast("flow.Person", Person()))
+        done = flow.run(asked, cast("flow.ReprovisionConsole", Person()))
         assert not left
         return done
 

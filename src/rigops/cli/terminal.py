@@ -13,7 +13,7 @@ from rigops.report.terminal import print_lines, visible
 
 
 class Terminal:
-    """Implements rigops.hosts.person.Person."""
+    """Implements rigops.hosts.console.Console."""
 
     @property
     def can_answer(self) -> bool:

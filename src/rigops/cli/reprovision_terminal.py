@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from rigops.cli.apply_common import fleet_run
-from rigops.cli.person import Terminal
+from rigops.cli.terminal import Terminal
 from rigops.converge.fleet_run import Interrupts
 from rigops.report.terminal import print_lines, visible
 from rigops.transport.key_files import fingerprint
@@ -21,7 +21,7 @@ _AGREED: Final = "yes"
 
 
 class ReprovisionTerminal(Terminal):
-    """Implements rigops.reprovision.flow.Person."""
+    """Implements rigops.reprovision.flow.ReprovisionConsole."""
 
     fleet_run = staticmethod(fleet_run)
     _interrupts: Interrupts | None = None

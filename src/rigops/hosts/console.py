@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rigops.backup.engine import Progress as Copied
 
 
-class Progress(Protocol):
+class HostProgress(Protocol):
     """What each host is doing. Used by several threads at once."""
 
     def begin(self, host: str) -> None: ...
@@ -23,9 +23,9 @@ class Progress(Protocol):
         ...
 
 
-class Person(Protocol):
+class Console(Protocol):
     def tell(self, *lines: str) -> None: ...
-    def progress(self, doing: str, /) -> AbstractContextManager[Progress]: ...
+    def progress(self, doing: str, /) -> AbstractContextManager[HostProgress]: ...
     def agrees(self, question: str) -> bool:
         """Not where there is no terminal to answer on."""
         ...
