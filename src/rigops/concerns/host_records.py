@@ -22,7 +22,7 @@ from rigops.packages.records import (
     PackageWork,
 )
 from rigops.record import Proven, declared, journal
-from rigops.record.declared import Declared
+from rigops.record.declared import DeclaredKeys
 from rigops.record.failed_proof import FailedProof
 from rigops.record.journal_shell import JOURNAL
 from rigops.record.proof_shell import FAILED_PROOF, PROVEN
@@ -74,7 +74,7 @@ _OF_NO_CONCERN: Final = (
     HostRecord(
         declared.PATH,
         "rigops init does not know all that was declared for it",
-        Declared.from_json,
+        DeclaredKeys.from_json,
         "remove it; the next change of the host writes it anew",
     ),
 )

@@ -35,7 +35,7 @@ from rigops.plan.change import Plan
 from rigops.preflight.results import begun, pairs_of, passed
 from rigops.probe.collect import ProbeError
 from rigops.record import declared
-from rigops.record.declared import Declared
+from rigops.record.declared import DeclaredKeys
 from rigops.record.journal_shell import JOURNAL
 from rigops.record.lockfile import locked
 from rigops.transport import HostKeyPolicy, TransportError, connect
@@ -63,7 +63,7 @@ class HostRun:
         self._session = HostSession(request, options, engine, self.result)
         self._has_lost_holds = False
         self._pair: SnapperPair | None = None
-        self._declared: Declared | None = None  # of this run
+        self._declared: DeclaredKeys | None = None  # of this run
         self._begun: FailedProof | None = None  # before its preflight copied
 
     @property
@@ -221,7 +221,9 @@ class HostRun:
     def _declare(self) -> None:
         """Before the changes: also of a run that is cut off it is known what it was about."""
         state, selection = self._session.snapshot.state, self._options.selection
-        before = readable(Declared.from_json, state.records.get(declared.PATH)) if state else None
+        before = (
+            readable(DeclaredKeys.from_json, state.records.get(declared.PATH)) if state else None
+        )
         withheld = {one.concern for one in self.result.withheld}
         keys = {
             name: value
@@ -234,7 +236,7 @@ class HostRun:
             is_selected = concern is None or selection.has(concern)
             if is_selected and not key.stays_here and name in self.request.spec.declared:
                 keys[name] = self.request.data[name]
-        self._declared = Declared.of(self._options.at, keys, before)
+        self._declared = DeclaredKeys.of(self._options.at, keys, before)
         if self._declared != before:
             self._session.take_lock()
             host_journal.declare(self._session.channel, self._declared)
@@ -243,7 +245,7 @@ class HostRun:
         """So that `rollback --what config` goes back to no declaration that never worked."""
         state = self._session.snapshot.state
         recorded = state.records.get(declared.PATH) if state else None
-        now = self._declared or readable(Declared.from_json, recorded)
+        now = self._declared or readable(DeclaredKeys.from_json, recorded)
         works = self.result.exit_code == 0 and self.result.outcome in {"converged", "changed"}
         is_proven = self._observed() is None or self._proven() is not None
         if now and not now.has_worked and works and is_proven:

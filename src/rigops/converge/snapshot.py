@@ -73,7 +73,7 @@ class RunSnapshot:
     bootloader: bootloader.Bootloader | None
     command_line: proc_cmdline.CommandLine | None
     driver: nvidia_version.NvidiaVersion | None
-    root: roots.RootState | None
+    root: roots.RootFacts | None
     silicon: Silicon | None
     state: rigops_state.RigopsState | None
     system: os_release.OsRelease | None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.options import (
         Choice,
-        Declared,
+        DeclaredDriver,
         Option,
         Recommendation,
     )
@@ -100,7 +100,7 @@ def _there(choice: Choice) -> Iterator[str]:
         yield f"{MARGIN}installed  {installed}, {_styled(choice.installed)}"
 
 
-def _declared(declared: Declared | None, width: int) -> Iterator[str]:
+def _declared(declared: DeclaredDriver | None, width: int) -> Iterator[str]:
     if declared is None:
         return
     if declared.refusal:
@@ -230,7 +230,7 @@ def _recommendation_json(one: Recommendation) -> dict[str, object]:
     }
 
 
-def _declared_json(one: Declared) -> dict[str, object]:
+def _declared_json(one: DeclaredDriver) -> dict[str, object]:
     return {
         "driver": one.driver,
         "version": one.version,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rigops.concerns.preconditions.root import RootState
+from rigops.concerns.preconditions.root import RootFacts
 from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder
 from rigops.converge.request import RunOptions
@@ -59,7 +59,7 @@ class FakeHost(Connection):
 
 NOTHING_COLLECTED = RunSnapshot(
     boot=None, bootloader=None, command_line=None, driver=None, silicon=None, state=None,
-    root=RootState(file_system="ext4"), system=None, uname=None, known=(), paths=(), files={},
+    root=RootFacts(file_system="ext4"), system=None, uname=None, known=(), paths=(), files={},
 )  # fmt: skip
 
 

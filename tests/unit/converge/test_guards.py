@@ -89,7 +89,7 @@ class Rig:
                 (Pci, pci.parse(answers.get("pci", ""))),
                 (Modprobe, modprobe.Modprobe()),
                 (Firmware, firmware.parse(answers.get("firmware", ""))),
-                (Root, root.RootState(file_system=answers.get("root", "ext4"))),
+                (Root, root.RootFacts(file_system=answers.get("root", "ext4"))),
                 (Processes, processes.parse(answers.get("processes", "== ls -l /proc/[0-9]*/fd"))),
             ]
             found = {TUNED_FILE: FileFound(Present("0" * 64, 0o644), file)} if file else {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.concerns.preconditions.root import RootState
+from rigops.concerns.preconditions.root import RootFacts
 from rigops.converge.proof import observed, recorded, still_holds
 from rigops.converge.silicon import SECTION
 from rigops.converge.snapshot import RunSnapshot
@@ -46,7 +46,7 @@ def sight(text: str = CARDS, *, driver: str | None = "535.183.01", line: str = "
         driver=NvidiaVersion(version=driver, flavor="proprietary" if driver else None),
         silicon=SECTION.parse(text),
         state=None,
-        root=RootState(file_system="ext4"),
+        root=RootFacts(file_system="ext4"),
         system=None,
         uname=Uname("6.1.0-31-amd64", "x86_64"),
         known=(),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.concerns.preconditions.root import RootState
+from rigops.concerns.preconditions.root import RootFacts
 from rigops.converge import trial_judging
 from rigops.converge.silicon import Silicon
 from rigops.converge.snapshot import RunSnapshot
@@ -27,7 +27,7 @@ def sight(line: str, *addresses: str) -> RunSnapshot:
         driver=None,
         silicon=Silicon(Bios("", ""), cards, has_cards=bool(cards)),
         state=None,
-        root=RootState(file_system="ext4"),
+        root=RootFacts(file_system="ext4"),
         system=None,
         uname=None,
         known=(),

@@ -40,7 +40,7 @@ class Part:
     unsettled: tuple[str, ...] | None = None  # all that may be there while they are changed
 
 
-class Place(Protocol):
+class BootPlace(Protocol):
     """May raise CannotEditError."""
 
     @property
@@ -61,7 +61,7 @@ class Place(Protocol):
 
 def place_of(
     boot: Bootloader, owned: Ownership, state: RigopsState, record: Arguments
-) -> Place | Refused:
+) -> BootPlace | Refused:
     configuration = configuration_of(boot)
     if isinstance(configuration, Refused):
         return configuration

@@ -51,7 +51,7 @@ from rigops.record.trial_boot import CONFIRMED, LOG, outcome
 if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
 
-    from rigops.concerns.kernel_args.boot_places import Part, Place
+    from rigops.concerns.kernel_args.boot_places import BootPlace, Part
     from rigops.concerns.kernel_args.trial_boot.parts import Trial
     from rigops.plan.context import TrialOptions
 
@@ -115,7 +115,7 @@ def kernel_args(
 def _have(
     ours: tuple[str, ...],
     wanted: tuple[str, ...],
-    place: Place,
+    place: BootPlace,
     owned: Ownership,
     record: Arguments,
     *,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog.loader import Catalog
     from rigops.concerns.nvidia_driver.record import PinnedDriver
-    from rigops.concerns.nvidia_driver.resolver.answer import Answer
+    from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import DriverDeclaration
@@ -107,7 +107,7 @@ def recorded(host: Host) -> PinnedDriver | None:
 
 def driver_answer(
     host: Host, spec: RigSpec, driver: DriverDeclaration, machine: Machine, catalog: Catalog
-) -> Answer | Refusal:
+) -> DriverAnswer | Refusal:
     vault = vault_access(host)
     facts = DriverFacts(
         machine=machine,

@@ -78,7 +78,7 @@ from rigops.vault.pinned_set import SOURCE as VAULT_SOURCE
 from rigops.vault.store import amount
 
 if TYPE_CHECKING:
-    from rigops.concerns.nvidia_driver.resolver.answer import Answer
+    from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer
     from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.machine import ModuleOptions
@@ -137,7 +137,7 @@ def nvidia_driver(spec: RigSpec) -> None:
     _report_reboot(wanted)
 
 
-def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | None) -> None:
+def _install(spec: RigSpec, seen: Machine, found: DriverAnswer, leaving: RunFile | None) -> None:
     """Pinned first: whatever interrupts this, nobody else brings another version meanwhile."""
     wanted = found.resolution
     is_coming = _is_coming(seen, wanted)
@@ -185,7 +185,7 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
         run_file_driver(name="NVIDIA's own installer", wanted=wanted)
 
 
-def _secure(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions) -> None:
+def _secure(spec: RigSpec, seen: Machine, found: DriverAnswer, options: ModuleOptions) -> None:
     """What brings the installed driver into force and keeps others away. The record comes last."""
     wanted = found.resolution
     if spec.gpu_persistence is not False:
@@ -347,7 +347,7 @@ def _report_choice(wanted: Resolution) -> None:
         )
 
 
-def _added_sources(found: Answer) -> str:
+def _added_sources(found: DriverAnswer) -> str:
     """The source and the vault, as long as apt does not know them."""
     source = with_added_sources(host, found.source)
     if found.from_vault is None or has_owned(host, VAULT_SOURCE, SOURCE_TEXT):

@@ -10,7 +10,7 @@ import pytest
 from rigops.catalog import load
 from rigops.concerns.nvidia_driver.from_bundle import driver_facts
 from rigops.concerns.nvidia_driver.record import PinnedDriver
-from rigops.concerns.nvidia_driver.resolver.answer import Answer, answer
+from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer, answer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import INSTALLED, Folder
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
 from rigops.concerns.registry import read
@@ -75,7 +75,7 @@ def test_of_what_was_proven_that_counts_of_which_this_machine_has_the_copy(tmp_p
     assert versions(found) == [OLD.version]
     assert found.locked == HOST.version
     assert found.offers.named("nvidia-dkms-535")
-    assert isinstance(answer(found, whole_driver(OLD.version)), Answer)
+    assert isinstance(answer(found, whole_driver(OLD.version)), DriverAnswer)
     assert isinstance(answer(found, whole_driver(NOW.version)), Refusal)
 
 

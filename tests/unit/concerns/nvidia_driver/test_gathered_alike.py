@@ -11,7 +11,7 @@ from rigops.catalog import load
 from rigops.concerns.nvidia_driver import apt_offers
 from rigops.concerns.nvidia_driver.facts import DriverOffers, VaultPool, driver_answer
 from rigops.concerns.nvidia_driver.from_bundle import driver_facts
-from rigops.concerns.nvidia_driver.resolver.answer import Answer, answer
+from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer, answer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
 from rigops.concerns.registry import read
 from rigops.facts.sections import OsRelease, RigopsState
@@ -65,7 +65,7 @@ def installed(version: str) -> str:
 
 
 def outcome(found: object) -> tuple[str, str] | Refusal:
-    if isinstance(found, Answer):
+    if isinstance(found, DriverAnswer):
         taken = found.from_vault.version if found.from_vault else ""
         return found.resolution.version, taken
     return cast("Refusal", found)

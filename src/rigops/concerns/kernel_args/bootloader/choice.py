@@ -24,7 +24,7 @@ from rigops.probe.boot_files import (
 )
 
 if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.bootloader.entries import Entry
+    from rigops.concerns.kernel_args.bootloader.entries import LoaderEntry
     from rigops.concerns.kernel_args.bootloader.tokens import Edit, Words
     from rigops.probe.sections.bootloader import Bootloader
 
@@ -193,7 +193,7 @@ def _enables_bls(seen: _Seen) -> bool:
     return values.get("GRUB_ENABLE_BLSCFG", "").lower() in {"true", "y", "yes", "1"}
 
 
-def _systemd_boot(seen: _Seen, found: tuple[Entry, ...]) -> Iterator[Configuration]:
+def _systemd_boot(seen: _Seen, found: tuple[LoaderEntry, ...]) -> Iterator[Configuration]:
     """Entries, or unified kernels that hold their command line themselves, or both."""
     has_kernel_install = "kernel-install" in seen.tools
     if found and not seen.selected.endswith(".efi"):

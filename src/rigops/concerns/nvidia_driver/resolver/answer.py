@@ -47,7 +47,7 @@ _ADDED: Final = frozenset({"distribution", "snapshot"})
 
 
 @dataclass(frozen=True)
-class Answer:
+class DriverAnswer:
     """`source`: the text of rigops' own file of sources, if any is needed."""
 
     resolution: Resolution
@@ -64,7 +64,7 @@ class NotCollected:
     what: Literal["offers", "folder", "vault"]
 
 
-def answer(facts: DriverFacts, driver: DriverDeclaration) -> Answer | Refusal | NotCollected:
+def answer(facts: DriverFacts, driver: DriverDeclaration) -> DriverAnswer | Refusal | NotCollected:
     """What was resolved before and is in place stays; only an upgrade asks the sources again."""
     if facts.vault and facts.vault.back:
         return _rolled_back(facts, facts.vault)
@@ -75,13 +75,13 @@ def answer(facts: DriverFacts, driver: DriverDeclaration) -> Answer | Refusal | 
         return still
     if pinned is None or not isinstance(still, Resolution):
         return answer_to(facts, asked)
-    settled = Answer(still, pinned.source, is_settled=True)
+    settled = DriverAnswer(still, pinned.source, is_settled=True)
     newest = answer_to(facts, asked) if asked.upgrade else settled
-    is_same = isinstance(newest, Answer) and newest.resolution.exact == still.exact
+    is_same = isinstance(newest, DriverAnswer) and newest.resolution.exact == still.exact
     return settled if is_same else newest
 
 
-def answer_to(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotCollected:
+def answer_to(facts: DriverFacts, asked: Request) -> DriverAnswer | Refusal | NotCollected:
     """To another request than the declared one too, as if nothing were pinned."""
     if facts.machine.manager != "apt":
         return _answer(resolve(facts.machine, asked, Offers(), facts.catalog), "")
@@ -183,7 +183,7 @@ def rollback_target(facts: DriverFacts, vault: VaultAccess) -> PinnedSet | None:
     )
 
 
-def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> Answer | Refusal | NotCollected:
+def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> DriverAnswer | Refusal | NotCollected:
     """What was proven before the installed driver, and nothing that any source has."""
     machine, pinned, spec = facts.machine, facts.pinned, facts.spec
     target = rollback_target(facts, vault)
@@ -216,13 +216,13 @@ def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> Answer | Refusal | N
     declared = request.identity(spec) if is_declared else f"rollback to {target.version}"
     source = pinned.source if pinned else ""
     if pinned and pinned.declared == declared and is_installed(target, machine.installed):
-        return Answer(_as_pinned(pinned, machine), source, is_settled=True, declared=declared)
-    return Answer(resolution, source, from_vault=found[0], declared=declared)
+        return DriverAnswer(_as_pinned(pinned, machine), source, is_settled=True, declared=declared)
+    return DriverAnswer(resolution, source, from_vault=found[0], declared=declared)
 
 
 def _from_vault(
     facts: DriverFacts, vault: VaultAccess, asked: Request, without: Resolution | Refusal
-) -> Answer | Refusal | NotCollected:
+) -> DriverAnswer | Refusal | NotCollected:
     """What was proven comes before other drivers. `without`: what the sources alone bring."""
     machine, source = facts.machine, facts.source if isinstance(facts.source, str) else ""
     fitting = _preferred_sets(vault.sets, machine, asked, without)
@@ -246,10 +246,10 @@ def _from_vault(
     if isinstance(resolution, Refusal) or own.has(resolution.exact):
         return _answer(resolution, source)
     taken = next((one for one in found if one.version == resolution.version), None)
-    return Answer(resolution, source, from_vault=taken) if taken else _answer(without, source)
+    return DriverAnswer(resolution, source, from_vault=taken) if taken else _answer(without, source)
 
 
-def _from_folder(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotCollected:
+def _from_folder(facts: DriverFacts, asked: Request) -> DriverAnswer | Refusal | NotCollected:
     folder = facts.folder
     if folder is None:
         return NotCollected("folder")
@@ -274,7 +274,7 @@ def _from_folder(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotCo
     ]
     packages = tuple(one for one, _ in coming)
     taken = AvailableSet(resolution.version, packages, index_text(coming), folder.origin)
-    return clash(facts.contents.pool, taken.packages) or Answer(resolution, from_vault=taken)
+    return clash(facts.contents.pool, taken.packages) or DriverAnswer(resolution, from_vault=taken)
 
 
 def _preferred_sets(
@@ -305,5 +305,5 @@ def _as_pinned(pinned: PinnedDriver, machine: Machine) -> Resolution:
     )
 
 
-def _answer(found: Resolution | Refusal, source: str) -> Answer | Refusal:
-    return found if isinstance(found, Refusal) else Answer(found, source)
+def _answer(found: Resolution | Refusal, source: str) -> DriverAnswer | Refusal:
+    return found if isinstance(found, Refusal) else DriverAnswer(found, source)

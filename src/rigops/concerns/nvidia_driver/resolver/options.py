@@ -13,7 +13,12 @@ from packaging.specifiers import SpecifierSet
 from rigops.catalog import lookup, versions
 from rigops.catalog.lookup import find_branch, judge
 from rigops.concerns.nvidia_driver.resolver import fitness
-from rigops.concerns.nvidia_driver.resolver.answer import Answer, NotCollected, answer, answer_to
+from rigops.concerns.nvidia_driver.resolver.answer import (
+    DriverAnswer,
+    NotCollected,
+    answer,
+    answer_to,
+)
 from rigops.concerns.nvidia_driver.resolver.candidates import candidates
 from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
@@ -69,7 +74,7 @@ class Recommendation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared:
+class DeclaredDriver:
     """What the inventory's `driver` comes to: a version, or the refusal."""
 
     driver: str
@@ -89,7 +94,7 @@ class Choice:
     loaded: RowStatus | None
     recommended: Recommendation | None = None
     refusal: Refusal | None = None
-    declared: Declared | None = None
+    declared: DeclaredDriver | None = None
 
     @property
     def declare(self) -> Mapping[str, object]:
@@ -230,7 +235,7 @@ class _Options:
         found = answer_to(replace(self._facts, machine=machine, offered=usable, source=""), request)
         if isinstance(found, NotCollected):
             return None
-        return found.resolution if isinstance(found, Answer) else found
+        return found.resolution if isinstance(found, DriverAnswer) else found
 
     def _declarations(
         self, version: str, flavors: list[ModuleFlavor]
@@ -351,21 +356,21 @@ class _Options:
         none = Refusal("none of the drivers on offer fits this machine")
         return next(iter((*naming, *refusals)), none)
 
-    def _declared(self) -> Declared | None:
+    def _declared(self) -> DeclaredDriver | None:
         spec = self._facts.spec
         if spec.driver is None:
             return None
         found = answer(self._facts, spec.driver)
         declared = spec.driver.text
         if isinstance(found, Refusal):
-            return Declared(driver=declared, refusal=found)
+            return DeclaredDriver(driver=declared, refusal=found)
         if isinstance(found, NotCollected):
             kind = spec.driver_source.kind if spec.driver_source else "auto"
-            return Declared(
+            return DeclaredDriver(
                 driver=declared, why=f'rigops plan shows what driver_source = "{kind}" brings'
             )
         its = found.resolution
-        return Declared(driver=declared, version=its.version, flavor=its.flavor, why=its.why)
+        return DeclaredDriver(driver=declared, version=its.version, flavor=its.flavor, why=its.why)
 
 
 def _declaration(text: str) -> DriverDeclaration:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rigops.concerns.nvidia_driver.resolver.answer import Answer, NotCollected, answer
+from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer, NotCollected, answer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import folder_of
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
 from rigops.concerns.nvidia_driver.resolver.vault_sets import Pool, VaultContents
@@ -38,7 +38,7 @@ def test_of_a_folder_with_two_drivers_only_the_files_of_one_are_sent() -> None:
         driver("535"),
     )
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert found.from_vault
     assert found.from_vault.version == NOW
     assert {one.version for one in found.from_vault.packages if one.name == "libcuda1"} == {
