@@ -24,7 +24,7 @@ from rigops.converge import distribution, host_journal, proof, trial_judging
 from rigops.converge.concerns import Selection, blocked, keys_of
 from rigops.converge.errors import DeployError, NoRootError, host_error
 from rigops.converge.leftovers import holds_of
-from rigops.converge.result import Blocked, HostResult, Withheld
+from rigops.converge.result import Blocker, HostResult, Withheld
 from rigops.converge.root_snapshot import RefusedSnapshotError, SnapperPair, take_snapshot
 from rigops.converge.session import HostSession
 from rigops.converge.trial_boot import TrialBoot
@@ -182,7 +182,7 @@ class HostRun:
             try:
                 self._take_snapshot()
             except RefusedSnapshotError as error:
-                self.result.blocked += (Blocked("snapshot", (), error.reason),)
+                self.result.blocked += (Blocker("snapshot", (), error.reason),)
                 self.result.outcome = "refused"
                 return
             self._declare()
@@ -421,7 +421,7 @@ class HostRun:
 
     def _note(self, planned: Plan) -> None:
         spec, selection = self.request.spec, self._options.selection
-        refusal = distribution.refusal(self._session.snapshot.system, spec)
+        blocker = distribution.blocker(self._session.snapshot.system, spec)
         result = self.result
         first = self._root_snapshot()
         result.notices = (
@@ -434,10 +434,10 @@ class HostRun:
             concern: tuple(map(shown_path, paths)) for concern, paths in planned.undeclared.items()
         }
         result.blocked = blocked(spec, selection) + tuple(
-            Blocked(concern, keys_of(concern, spec), reason) for concern, reason in planned.blocked
+            Blocker(concern, keys_of(concern, spec), reason) for concern, reason in planned.blocked
         )
-        if refusal:
-            result.blocked = (Blocked("host", (), refusal), *result.blocked)
+        if blocker:
+            result.blocked = (Blocker("host", (), blocker), *result.blocked)
             result.plan = self._session.shown = Plan()
             result.root_snapshot = ""
             return
@@ -483,7 +483,7 @@ class HostRun:
                 "--force-reboot-wedged the machine is forced down where it does not go by itself"
             )
         if reason:
-            self.result.blocked += (Blocked("reboot", (), reason),)
+            self.result.blocked += (Blocker("reboot", (), reason),)
         return bool(reason)
 
     def _reboot_reasons(self, selection: Selection) -> tuple[str, ...]:

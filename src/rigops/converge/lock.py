@@ -117,7 +117,7 @@ def take(
     )
     words = dict(line.split(" ", 1) for line in holding.lines if " " in line)
     if "held" not in holding.lines:
-        raise _refusal(connection.name, holder, holding, words, deadline_s)
+        raise _lock_error(connection.name, holder, holding, words, deadline_s)
     return ApplyLock(holding, _notice(holder, words["stale"]) if "stale" in words else "")
 
 
@@ -139,7 +139,7 @@ def _notice(holder: Holder, text: str) -> str:
     return f"took over the lock of {before}, which did not end properly"
 
 
-def _refusal(
+def _lock_error(
     host: str, holder: Holder, holding: Holding, words: dict[str, str], deadline_s: float
 ) -> LockError:
     if "busy" in words:

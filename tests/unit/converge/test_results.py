@@ -8,7 +8,7 @@ from rigops.concerns import registry
 from rigops.concerns.acs.concern import ACS
 from rigops.concerns.registry import read
 from rigops.converge.concerns import Selection, blocked
-from rigops.converge.result import Blocked, HostResult, Outcome, exit_code
+from rigops.converge.result import Blocker, HostResult, Outcome, exit_code
 from rigops.errors import UsageError
 from rigops.preflight.found import HostFound
 from rigops.probe.sections.proc_cmdline import CommandLine
@@ -43,7 +43,7 @@ def test_a_preflight_that_fails_makes_the_exit_code_whatever_the_outcome(
 
 
 def test_what_stands_in_the_way_is_never_exit_0() -> None:
-    way = Blocked("borg", ("borg",), "not in this version")
+    way = Blocker("borg", ("borg",), "not in this version")
 
     assert HostResult("rig", "changed", blocked=(way,)).exit_code == 1
 

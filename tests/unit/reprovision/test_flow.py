@@ -11,7 +11,7 @@ import pytest
 from rigops.capture.document import Capture
 from rigops.catalog import load_once
 from rigops.concerns.concern import HostRequest
-from rigops.converge.result import Blocked, HostResult
+from rigops.converge.result import Blocker, HostResult
 from rigops.errors import HostError
 from rigops.hosts.access import HostAccess
 from rigops.inventory.spec import RigSpec
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rigops.reprovision.result import ReprovisionResult
 
-BLOCKED = HostResult("a", "changed", blocked=(Blocked("cpu", ("rigops_cpu",), "no such policy"),))
+BLOCKED = HostResult("a", "changed", blocked=(Blocker("cpu", ("rigops_cpu",), "no such policy"),))
 FAILED = HostResult("a", "failed", error=HostError("failed", "no space left", "make some"))
 OLD, NEW = (f"GPU-{digit * 8}-1111-2222-3333-{digit * 12}" for digit in "ab")
 CHANGED = HostResult("a", "changed")

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rigops.concerns.kernel_args.bootloader import grub, grub_menu
-from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
+from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
 from rigops.dataclass import dataclass
 from rigops.ownership.file_work import Effect, replaced
 from rigops.ownership.ownership import WantedFile, digest
@@ -61,9 +61,9 @@ class BootPlace(Protocol):
 
 def place_of(
     boot: Bootloader, owned: Ownership, state: RigopsState, record: Arguments
-) -> BootPlace | Refused:
+) -> BootPlace | Blocker:
     configuration = configuration_of(boot)
-    if isinstance(configuration, Refused):
+    if isinstance(configuration, Blocker):
         return configuration
     if isinstance(configuration, grub.DropIns):
         return DropIn(boot, owned, state)

@@ -10,7 +10,7 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.kernel_args.boot_places import COMMAND_LINE, CONCERN, place_of
-from rigops.concerns.kernel_args.bootloader.choice import Refused
+from rigops.concerns.kernel_args.bootloader.choice import Blocker
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.concerns.kernel_args.trial_boot import conditions
 from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE, NoTrial
@@ -68,7 +68,7 @@ class _Attempt:
 
     holds_back: bool = False
     is_given_up: bool = False
-    refusal: str = ""
+    blocker: str = ""
     trial: Trial | None = None  # to be laid out now, since the reboot follows
 
 
@@ -99,7 +99,7 @@ def kernel_args(
         yield blocked(host, CONCERN, f"{ARGUMENTS} cannot be read: {UNREADABLE_FIX}")
         return
     place = place_of(host.get_fact(Bootloader), owned, state, record)
-    if isinstance(place, Refused):
+    if isinstance(place, Blocker):
         if wanted:
             yield blocked(host, CONCERN, f"{place.reason}: {place.by_hand(wanted)}")
         elif has_ours:
@@ -132,8 +132,8 @@ def _have(
         record=record,
         is_required=is_required,
     )
-    if tried.refusal:
-        yield blocked(host, CONCERN, tried.refusal)
+    if tried.blocker:
+        yield blocked(host, CONCERN, tried.blocker)
         return
     part = place.having(before if tried.holds_back else ours)
     if tried.holds_back and not tried.is_given_up:
@@ -192,7 +192,7 @@ def _attempt(
     options = trial_options(host)
     if options is None:
         return _Attempt(
-            refusal="new kernel arguments are tried by one boot first, and plain pyinfra cannot "
+            blocker="new kernel arguments are tried by one boot first, and plain pyinfra cannot "
             'undo that: use `rigops apply`, or declare kernel_trial = "off"'
         )
     if options.given_up:
@@ -225,7 +225,7 @@ def _prepared(options: TrialOptions, new: tuple[str, ...], leaving: tuple[str, .
             notice(host, CONCERN, reason)
             return _Attempt()
         return _Attempt(
-            refusal=f'{reason}; pass --accept-no-trial, or declare kernel_trial = "off"'
+            blocker=f'{reason}; pass --accept-no-trial, or declare kernel_trial = "off"'
         )
     for text in prepared.notices:
         notice(host, CONCERN, text)

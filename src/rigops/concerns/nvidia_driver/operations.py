@@ -36,7 +36,7 @@ from rigops.concerns.nvidia_driver.modules import (
 )
 from rigops.concerns.nvidia_driver.pin import driver_pinned
 from rigops.concerns.nvidia_driver.record import PinnedDriver
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution, identity
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution, identity
 from rigops.concerns.nvidia_driver.run_file import (
     INSTALLERS_LOG,
     is_in_place,
@@ -120,7 +120,7 @@ def nvidia_driver(spec: RigSpec) -> None:
         seen = replace(seen, run_file=None)
     report_both(seen)
     found = driver_answer(host, spec, spec.driver, seen, known)
-    if isinstance(found, Refusal):
+    if isinstance(found, Blocker):
         blockers(name="The driver", concern=CONCERN, reasons=(str(found),))
         return
     wanted = found.resolution
@@ -257,7 +257,7 @@ def _held_kernels(spec: RigSpec, wanted: Resolution) -> tuple[str, ...]:
 def _without_a_driver(spec: RigSpec) -> None:
     """Packages stay: a machine is never left without a driver because a line was deleted."""
     options = _options_of_the_installed(spec)
-    if isinstance(options, Refusal):
+    if isinstance(options, Blocker):
         blockers(name="Module options", concern=CONCERN, reasons=(str(options),))
         return
     if options:
@@ -284,7 +284,7 @@ def _without_a_driver(spec: RigSpec) -> None:
         driver_recorded(name="Record", driver=None)
 
 
-def _options_of_the_installed(spec: RigSpec) -> str | Refusal | None:
+def _options_of_the_installed(spec: RigSpec) -> str | Blocker | None:
     """The modprobe file where rigops did not install the driver: modules may have other names."""
     if not spec.module_options:
         return None
@@ -292,7 +292,7 @@ def _options_of_the_installed(spec: RigSpec) -> str | Refusal | None:
     by_installer = there.run_file.version if there.run_file else ""
     version = there.installed_version or by_installer
     if not version:
-        return Refusal(
+        return Blocker(
             "module_options are for the modules of an NVIDIA driver, and none is installed here",
             "declare driver too",
         )
@@ -304,7 +304,7 @@ def _options_of_the_installed(spec: RigSpec) -> str | Refusal | None:
     )
     found = options_beside(_named(spec, wanted), MODPROBE)
     if found.blockers:
-        return Refusal("; ".join(found.blockers))
+        return Blocker("; ".join(found.blockers))
     return modprobe.modprobe_file(wanted, found.options, modprobe.kernel_module(wanted))
 
 

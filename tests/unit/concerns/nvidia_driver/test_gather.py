@@ -18,7 +18,7 @@ from rigops.concerns.nvidia_driver.facts import (
 )
 from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, identity
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, identity
 from rigops.concerns.registry import read
 from rigops.facts.sections import OsRelease, RigopsState
 from rigops.plan.context import provide
@@ -65,7 +65,7 @@ class FakeHost:
         return known[fact]
 
 
-def answered(host: FakeHost, machine: Machine, **declared: object) -> DriverAnswer | Refusal:
+def answered(host: FakeHost, machine: Machine, **declared: object) -> DriverAnswer | Blocker:
     spec = read({"driver": "535", **declared})
     assert spec.driver
     return driver_answer(cast("Host", host), spec, spec.driver, machine, load())

@@ -68,7 +68,7 @@ class _Seen:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Blocker:
     """No configuration that rigops may change. `how`: a clause with {} where the arguments go."""
 
     reason: str
@@ -112,7 +112,7 @@ _FOREIGN: Final = (
 )  # fmt: skip
 
 
-def configuration_of(boot: Bootloader) -> Configuration | Refused:
+def configuration_of(boot: Bootloader) -> Configuration | Blocker:
     """Where this machine's kernel arguments are changed, or why that is not certain."""
     has_menu = (boot.menu_path,) if boot.menu is not None else ()
     seen = _Seen(
@@ -126,20 +126,20 @@ def configuration_of(boot: Bootloader) -> Configuration | Refused:
     above = next(_above_all(seen), None)
     found = [above] if above else list(_candidates(seen))
     if not found:
-        return Refused("no bootloader that rigops knows was found")
+        return Blocker("no bootloader that rigops knows was found")
     if len(found) > 1:
         titles = " and ".join(one.title for one in found)
-        return Refused(
+        return Blocker(
             f"more than one bootloader may start this machine ({titles}), and which one is unknown",
             "find out which one starts it, and there " + ", or ".join(map(_how, found)),
         )
     only = found[0]
     if isinstance(only, _Foreign):
         reason = f"rigops does not change the configuration of {only.title}"
-        return Refused(reason, only.how)
+        return Blocker(reason, only.how)
     if isinstance(only, grub.Bls) and "grubby" not in seen.tools:
         reason = "GRUB has its entries in loader/entries here, and grubby is not installed"
-        return Refused(reason, f"install grubby, {_how(only)}")
+        return Blocker(reason, f"install grubby, {_how(only)}")
     return only
 
 

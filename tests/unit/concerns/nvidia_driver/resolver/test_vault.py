@@ -13,7 +13,7 @@ from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer, NotCollected, answer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts, VaultAccess
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
-from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.concerns.nvidia_driver.resolver.vault_sets import (
     Pool,
     VaultContents,
@@ -63,7 +63,7 @@ def facts(
 
 def chosen(
     tmp_path: Path, pool: Pool | None, text: str, own: Offers | None = None, *, locked: str = NOW
-) -> DriverAnswer | Refusal | NotCollected:
+) -> DriverAnswer | Blocker | NotCollected:
     return answer(facts(tmp_path, pool, own, locked=locked), driver(text))
 
 
@@ -112,7 +112,7 @@ def test_a_tampered_package_is_refused_although_there_is_another_version(tmp_pat
 
     found = chosen(tmp_path, pool, "535")
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     for word in (f"{POOL}/{one.file}", one.name, one.sha256, "0" * 64):
         assert word in found.reason
 
@@ -122,7 +122,7 @@ def test_a_text_for_apt_that_nobody_vouches_for_is_not_used(tmp_path: Path) -> N
 
     found = chosen(tmp_path, pool, NOW)
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     assert "the Packages file of its packages" in found.reason
 
 
@@ -133,7 +133,7 @@ def test_what_is_lost_in_both_places_is_named(tmp_path: Path) -> None:
 
     found = chosen(tmp_path, pool, NOW)
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     assert gone in found.reason
     assert str(tmp_path) in found.reason
 
