@@ -88,7 +88,7 @@ def _capture(
         error = collected.error or HostError("fault", "nothing was collected")
         return NotCaptured(host.name, error)
     spec = host.spec or RigSpec()
-    own = Store.of(spec.rigops_vault)
+    own = Store.from_declared(spec.rigops_vault)
     locked = options.locked.get(host.name)
     examined = Examined(HostSnapshot(bundle), spec, options.catalog(host.spec))
     repository = _repository(examined.snapshot)

@@ -106,7 +106,7 @@ def select_hosts(
 
     A word that is no file is a host or group of the default inventory, as with --limit.
     """
-    selection = Selection.of(only, skip)
+    selection = Selection.from_words(only, skip)
     if argument is not None and option not in {None, argument}:
         raise usage_error(
             message=f"two inventories: {argument} and {option}", key="-i", fix="name one of them"

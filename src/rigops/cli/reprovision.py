@@ -125,7 +125,7 @@ def command(
     if captured_as != host:
         known = lockfile.read(lockfile.path_of(inventory.path))
         request = replace(request, locked=known.hosts.get(captured_as))
-    own = Store.of(request.spec.rigops_vault)
+    own = Store.from_declared(request.spec.rigops_vault)
     found = tuple(captures.newest_first(own, captured_as))
     if not found:
         raise usage_error(

@@ -149,7 +149,7 @@ def _driver(request: HostRequest) -> _Rollback:
         raise usage_error(message=f"no driver is declared for {name}", host=name, key="driver")
     return _Rollback(
         request=replace(request, back=True),
-        selection=Selection.of([_DRIVER], ()),
+        selection=Selection.from_words([_DRIVER], ()),
         question="reinstall this driver",
         hints=_driver_to_change,
         words={
@@ -164,7 +164,7 @@ def _config(request: HostRequest, access: HostAccess) -> _Rollback:
     earlier = earlier_request(request, access)
     return _Rollback(
         request=earlier,
-        selection=Selection.of((), [_DRIVER]),
+        selection=Selection.from_words((), [_DRIVER]),
         question="go back to this configuration",
         prune=True,
         hints=lambda _: lines_to_change(request.data, earlier),

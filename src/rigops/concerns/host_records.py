@@ -115,5 +115,5 @@ def has_lost_holds(state: RigopsState) -> bool:
     if HOLDS_RECORD in state.records or not state.are_files_known:
         return False
     return driver.pinned(state.records.get(driver.PATH)) is not None or bool(
-        Ownership.of(state).paths_of(DRIVER)
+        Ownership.from_state(state).paths_of(DRIVER)
     )

@@ -80,7 +80,7 @@ def with_rebuilt(state: RigopsState) -> RigopsState:
     if lost is None or not lost.is_to_rebuild:
         return state
     there = {
-        path: Present.of(one.status, one.digest)
+        path: Present.from_stat(one.status, one.digest)
         for path, one in state.unrecorded.items()
         if path in lost.rebuilt.files
     }
@@ -139,7 +139,7 @@ def _owned(path: str, trace: Trace, state: RigopsState) -> OwnedFile | None:
     if path in FOREIGN_FILES:
         path, mode = companion(path, STATE), _COMPANION_MODE
     else:
-        mode = Present.of(trace.status, trace.digest).mode
+        mode = Present.from_stat(trace.status, trace.digest).mode
     concern = _writer(path)
     if concern is None or not (trace.is_made or trace.digest == _digest_of_sources(state)):
         return None
@@ -169,6 +169,6 @@ def _previous(path: str, trace: Trace, state: RigopsState) -> Previous | None:
         (one.changed, found)
         for one in state.originals
         if one.digest != trace.digest
-        and one.name == (found := previous_of(path, Present.of(one.status, one.digest))).name
+        and one.name == (found := previous_of(path, Present.from_stat(one.status, one.digest))).name
     ]
     return min(fitting, key=itemgetter(0), default=(0, None))[1]

@@ -28,7 +28,7 @@ def record_rebuilt() -> Generator[StringCommand, None, None]:
     state = host.get_fact(RigopsState)
     lost = None if state.rebuilt else lost_record(state)
     if state.rebuilt or lost:
-        found = left(state, lost.rebuilt if lost else Ownership.of(state))
+        found = left(state, lost.rebuilt if lost else Ownership.from_state(state))
         for path in (one for one in found if key_maker(one) is None):
             text = "rigops did not record it, and nothing says that rigops made it: left alone"
             notice(host, CONCERN, f"{path}: {text}")
@@ -36,7 +36,7 @@ def record_rebuilt() -> Generator[StringCommand, None, None]:
         fix = "`rigops apply` rebuilds it"
         yield blocked(host, CONCERN, f"the ownership record {RECORD} is {lost.loss}: {fix}")
     elif state.rebuilt and (host.state.is_executing or not _is_announced()):
-        owned = Ownership.of(state)
+        owned = Ownership.from_state(state)
         announce(host, Change(CONCERN, "file", RECORD, f"{state.rebuilt}\n", described(owned)))
         yield StringCommand("sh", "-s", _stdin=_script(owned, state.rebuilt))
     else:

@@ -26,7 +26,7 @@ class Selection:
     skip: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, only: Iterable[str], skip: Iterable[str]) -> Selection:
+    def from_words(cls, only: Iterable[str], skip: Iterable[str]) -> Selection:
         names = [one.name for one in registry.CONCERNS]
         for option, concern in [("--only", c) for c in only] + [("--skip", c) for c in skip]:
             if concern not in names:

@@ -102,7 +102,7 @@ class Engine:
         cache = channel.cache
         for fact, value in known:
             cache.seed(fact, value)
-        RigopsConnector.of(host).channel = channel
+        RigopsConnector.for_host(host).channel = channel
         host.connected = True
         fetch = partial(type(host).get_fact, host)
 
@@ -127,7 +127,7 @@ class Engine:
     ) -> Plan:
         """`reboot_reasons` is asked at the host after its deploys."""
         host = self._host(name)
-        channel = RigopsConnector.of(host).channel
+        channel = RigopsConnector.for_host(host).channel
         cache = channel.cache
         for _ in range(_GUESSES):
             with cache.guessing():
@@ -190,7 +190,7 @@ class Engine:
     def _run(self, host: Host, deploys: Sequence[Path], tell: Callable[[str], None]) -> None:
         ctx_host.set(host)
         ctx_config.set(self._state.config.copy())
-        channel = RigopsConnector.of(host).channel
+        channel = RigopsConnector.for_host(host).channel
         try:
             for path in deploys:
                 tell(path.stem)

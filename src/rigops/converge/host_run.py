@@ -236,7 +236,7 @@ class HostRun:
             is_selected = concern is None or selection.has(concern)
             if is_selected and not key.stays_here and name in self.request.spec.declared:
                 keys[name] = self.request.data[name]
-        self._declared = DeclaredKeys.of(self._options.at, keys, before)
+        self._declared = DeclaredKeys.from_keys(self._options.at, keys, before)
         if self._declared != before:
             self._session.take_lock()
             host_journal.declare(self._session.channel, self._declared)

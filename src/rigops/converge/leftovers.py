@@ -26,7 +26,7 @@ def leftovers(state: RigopsState, kept_holds: Collection[str] = ()) -> Iterator[
     for record in damaged_records(state):
         if record.is_refused and record.path != JOURNAL:
             yield f"whatever {record.path} named, which cannot be read"
-    owned = Ownership.of(state)
+    owned = Ownership.from_state(state)
     yield from (f"{shown_path(path)} (changed by somebody else)" for path in sorted(owned.files))
     yield from left(state, owned)
     yield from state.strays

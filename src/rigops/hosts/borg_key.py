@@ -42,7 +42,7 @@ def key_exported(host: Chosen, engines: Engines, done: Mapping[str, Any]) -> Map
 
 def _export(host: Chosen, program: HostProgram) -> str:
     """Where it is stored; empty where it was stored before, or there is none yet."""
-    store = Store.of(host.spec.rigops_vault if host.spec else None)
+    store = Store.from_declared(host.spec.rigops_vault if host.spec else None)
     state = readable(record.parse, _read(program, record.PATH))
     known = state.repository.id if state else ""
     noted = readable(record.parse_key, _read(program, record.KEY_PATH))

@@ -86,9 +86,9 @@ def owned_key(
     """
     wanted_paths(host, concern).add(path)
     state = host.get_fact(RigopsState)
-    owned, found, drift = Ownership.of(state), state.present.get(path), ""
+    owned, found, drift = Ownership.from_state(state), state.present.get(path), ""
     if trace := state.unrecorded.get(path):  # no fact reads what is in it
-        found, drift = Present.of(trace.status, trace.digest), "it is not recorded"
+        found, drift = Present.from_stat(trace.status, trace.digest), "it is not recorded"
     if found and found.kind:
         yield blocked(host, concern, f"{path} is {found.kind}, no key: move it away")
         return
@@ -162,7 +162,7 @@ def undo_undeclared(
     + effects: for each path, the shell command that makes its absence count
     """
     state = host.get_fact(RigopsState)
-    owned = Ownership.of(state)
+    owned = Ownership.from_state(state)
     wanted = wanted_paths(host, concern)
     gone = [path for path in owned.paths_of(concern) if path not in wanted]
     if gone and not declared and not may_undo(host, concern, gone):
@@ -198,7 +198,7 @@ def _owned(
     touches: frozenset[type[FactBase[Any]]] = frozenset(),
 ) -> Generator[StringCommand, None, None]:
     wanted_paths(host, wanted.concern).add(path)
-    owned = Ownership.of(host.get_fact(RigopsState))
+    owned = Ownership.from_state(host.get_fact(RigopsState))
     there = present(host, [path])
     if (found := there[path]) and found.kind:
         reason = f"{path} is {found.kind}, declared a file: move it away and run this again"
@@ -239,7 +239,7 @@ def notice_left_alone(host: Host, concern: str, steps: list[Step]) -> None:
 def present(host: Host, paths: list[str]) -> dict[str, Present | None]:
     """Owned files were collected with the record; any other path is a fact of its own."""
     state = host.get_fact(RigopsState)
-    owned = Ownership.of(state).files
+    owned = Ownership.from_state(state).files
     found: dict[str, Present | None] = {}
     for path in paths:
         if path in owned:
@@ -257,7 +257,7 @@ def _announce_steps(
     kind: Literal["file", "unit"] = "file",
 ) -> None:
     """Every step that changes something, with what is there now. Of a program, its digest."""
-    recorded = Ownership.of(host.get_fact(RigopsState)).files
+    recorded = Ownership.from_state(host.get_fact(RigopsState)).files
     for step in steps:
         drift = ""
         match step:

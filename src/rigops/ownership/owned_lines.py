@@ -164,7 +164,7 @@ def owned_lines(
     file = read_lines_file(host, path)
     block = file.block(ours)
     wanted_paths(host, concern).add(file.companion)
-    owned = Ownership.of(host.get_fact(RigopsState))
+    owned = Ownership.from_state(host.get_fact(RigopsState))
     wanted = {file.companion: WantedFile(concern, digest(block.encode()), _COMPANION_MODE)}
     there = present(host, [file.companion])
     steps = reconcile(owned.only([file.companion]), wanted, there, selected={concern})
@@ -215,7 +215,7 @@ def show_lines_change(host: Host, path: str) -> None:
 
 
 def _is_ours(host: Host, file: LinesFile) -> bool:
-    record = Ownership.of(host.get_fact(RigopsState)).files.get(file.companion)
+    record = Ownership.from_state(host.get_fact(RigopsState)).files.get(file.companion)
     return record is not None and file.parted.digest in {record.digest, record.replaces}
 
 

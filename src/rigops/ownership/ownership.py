@@ -202,7 +202,7 @@ class Ownership:
     files: Mapping[str, OwnedFile] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, state: RigopsState) -> Ownership:
+    def from_state(cls, state: RigopsState) -> Ownership:
         if not state.are_files_known:
             raise RigopsError(
                 Problem(

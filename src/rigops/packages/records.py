@@ -99,7 +99,7 @@ class Holds:
         holds = {name: self.holds[name] for name in sorted(self.holds)}
         return json.dumps({"schema": _HOLDS_SCHEMA, "holds": holds}, indent=2) + "\n"
 
-    def of(self, concern: str) -> tuple[str, ...]:
+    def names_for(self, concern: str) -> tuple[str, ...]:
         return tuple(name for name in sorted(self.holds) if self.holds[name] == concern)
 
     def having(self, names: Collection[str], concern: str) -> Holds:

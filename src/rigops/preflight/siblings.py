@@ -32,7 +32,7 @@ class LastRates:
     day: str = ""
     pairs: tuple[Pair, ...] = ()
 
-    def of(self, pair: PairFound) -> float | None:
+    def rate(self, pair: PairFound) -> float | None:
         for one in self.pairs:
             if (one.source, one.target) == (pair.source, pair.target):
                 return one.gb_per_s
@@ -75,7 +75,7 @@ def _slow(
                     pair=pair,
                     best=best,
                     expected=_expected(pair, models, answer.slots, catalog or load()),
-                    before=last.of(pair),
+                    before=last.rate(pair),
                     day=last.day,
                 )
 

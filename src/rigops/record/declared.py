@@ -42,7 +42,7 @@ class DeclaredKeys:
     before: Mapping[str, object] | None = None
 
     @classmethod
-    def of(
+    def from_keys(
         cls, at: str, keys: Mapping[str, object], last: DeclaredKeys | None = None
     ) -> DeclaredKeys:
         """With values as they come back from the host: tuples are lists there."""

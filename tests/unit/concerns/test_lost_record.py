@@ -99,7 +99,7 @@ def test_a_record_from_a_backup_gets_the_files_that_came_later() -> None:
     )
 
     assert after.rebuilt == "incomplete"
-    assert Ownership.of(after).files == RECORDED.files
+    assert Ownership.from_state(after).files == RECORDED.files
     assert after.present == {path: Present(TRACES[path].digest, 0o644)}
 
 

@@ -182,7 +182,7 @@ def test_what_is_true_of_the_host_is_said_once_for_all_concerns(tmp_path: Path) 
         "notices(concern='other', texts=lambda: [no_snapshot()])\n"
     )
     rig = Rig(["iommu=pt"], root="btrfs")
-    RigopsConnector.of(rig.engine._host("rig")).channel.cache.seed_files(["/etc/other"], {})
+    RigopsConnector.for_host(rig.engine._host("rig")).channel.cache.seed_files(["/etc/other"], {})
 
     assert len(notices(rig.plan(deploy))) == 1
 

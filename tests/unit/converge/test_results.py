@@ -56,13 +56,13 @@ def test_a_declaration_that_no_deploy_acts_on_is_in_the_way_unless_it_was_left_o
     spec = read({"acs_redirect": "off", "kernel_args": ["a"], "gpus": 3, "p2p": "nvlink"})
 
     assert [(one.concern, one.keys) for one in blocked(spec, ALL)] == [("acs", ("acs_redirect",))]
-    assert blocked(spec, Selection.of([], ["acs"])) == ()
-    assert blocked(spec, Selection.of(["kernel_args"], [])) == ()
+    assert blocked(spec, Selection.from_words([], ["acs"])) == ()
+    assert blocked(spec, Selection.from_words(["kernel_args"], [])) == ()
 
 
 def test_a_misspelled_concern_gets_a_suggestion() -> None:
     with pytest.raises(UsageError) as refused:
-        Selection.of(["kernel-args"], [])
+        Selection.from_words(["kernel-args"], [])
 
     assert "kernel_args" in refused.value.problems[0].fix
 

@@ -56,7 +56,7 @@ def proposed(choice: Choice | None = BAD, **changed: str | None) -> dict[str, Ke
 
 def declaring(**keys: object) -> str:
     """Rigops' own files on a host that was changed with these declarations."""
-    return f"== {declared.PATH}\n{DeclaredKeys.of('2026-11-20T10:00:00Z', keys).to_json()}"
+    return f"== {declared.PATH}\n{DeclaredKeys.from_keys('2026-11-20T10:00:00Z', keys).to_json()}"
 
 
 def test_a_host_without_cards_declares_none() -> None:

@@ -129,8 +129,8 @@ def test_the_last_proof_is_the_newest_run_that_passed(
     found = last_rates([replace(newer, preflight=None), newer, old])
 
     assert found is not None
-    assert (found.day, found.of(pair(A, B, 1.0))) == (
+    assert (found.day, found.rate(pair(A, B, 1.0))) == (
         ("2026-11-01", 25.5) if counts else ("2026-10-01", 24.9)
     )
-    assert found.of(pair(B, A, 1.0)) is None
+    assert found.rate(pair(B, A, 1.0)) is None
     assert last_rates([]) is None

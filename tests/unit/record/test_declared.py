@@ -23,7 +23,7 @@ AT = "2026-11-23T14:00:00Z"
 def test_what_is_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "_WRITE", declared._WRITE.replace(STATE, str(tmp_path)))
     keys = {"driver": "535", "kernel_args": ("iommu=pt", "a='b c'"), "gpus": {"é": 2}}
-    wanted = DeclaredKeys.of(AT, keys)
+    wanted = DeclaredKeys.from_keys(AT, keys)
 
     subprocess.run(wanted.writing(), check=True)
 
@@ -34,7 +34,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_record_that_cannot_be_read_is_none() -> None:
-    whole = DeclaredKeys.of(AT, {"driver": "535"}).to_json()
+    whole = DeclaredKeys.from_keys(AT, {"driver": "535"}).to_json()
 
     assert readable(DeclaredKeys.from_json, None) is None
     for damaged in ("", whole[:-5], whole.replace("declared/1", "declared/2"), '{"keys": []}'):
@@ -42,28 +42,30 @@ def test_a_record_that_cannot_be_read_is_none() -> None:
 
 
 def test_what_worked_last_is_what_one_goes_back_to() -> None:
-    first = replace(DeclaredKeys.of(AT, {"driver": "535"}), has_worked=True)
-    bad = DeclaredKeys.of(AT, {"driver": "545"}, first)
-    better = DeclaredKeys.of(AT, {"driver": "550"}, bad)
+    first = replace(DeclaredKeys.from_keys(AT, {"driver": "535"}), has_worked=True)
+    bad = DeclaredKeys.from_keys(AT, {"driver": "545"}, first)
+    better = DeclaredKeys.from_keys(AT, {"driver": "550"}, bad)
 
     assert bad.before == better.before == {"driver": "535"}
     assert readable(DeclaredKeys.from_json, better.to_json()) == better
 
 
 def test_a_declaration_that_is_as_before_is_no_new_one() -> None:
-    last = replace(DeclaredKeys.of(AT, {"limits": {"memlock": "1G"}}), has_worked=True)
+    last = replace(DeclaredKeys.from_keys(AT, {"limits": {"memlock": "1G"}}), has_worked=True)
 
-    assert DeclaredKeys.of("2026-11-24T14:00:00Z", {"limits": {"memlock": "1G"}}, last) is last
+    assert (
+        DeclaredKeys.from_keys("2026-11-24T14:00:00Z", {"limits": {"memlock": "1G"}}, last) is last
+    )
 
 
 def test_going_back_can_be_undone_the_same_way() -> None:
-    first = replace(DeclaredKeys.of(AT, {"driver": "535"}), has_worked=True)
-    second = replace(DeclaredKeys.of(AT, {"driver": "550"}, first), has_worked=True)
-    back = DeclaredKeys.of(AT, {"driver": "535"}, second)
+    first = replace(DeclaredKeys.from_keys(AT, {"driver": "535"}), has_worked=True)
+    second = replace(DeclaredKeys.from_keys(AT, {"driver": "550"}, first), has_worked=True)
+    back = DeclaredKeys.from_keys(AT, {"driver": "535"}, second)
 
     assert back.before == {"driver": "550"}
     assert (
-        DeclaredKeys.of(AT, {"driver": "550"}, back).before is None
+        DeclaredKeys.from_keys(AT, {"driver": "550"}, back).before is None
     )  # the first did not work again
 
 

@@ -43,7 +43,7 @@ _PARTS: Final = (
 
 def base(*, limits: model.Limits | None, nccl: tuple[tuple[str, str], ...] | None) -> None:
     """Have these limits and lines of nccl.conf; None is undeclared."""
-    owned = Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN)
+    owned = Ownership.from_state(host.get_fact(RigopsState)).paths_of(CONCERN)
     wanted = LimitPlan()
     if limits is not None:
         found, around = host.get_fact(Limits), host.get_fact(LimitSurroundings)

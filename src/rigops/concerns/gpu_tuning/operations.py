@@ -178,7 +178,7 @@ def settings_live(
         _announce(one)
     # The program itself as well: it names the card that refuses, where a unit only fails.
     work = FileWork(
-        before=Ownership.of(host.get_fact(RigopsState)),
+        before=Ownership.from_state(host.get_fact(RigopsState)),
         more_effects=(Effect(_APPLY, unit=UNIT),),
     )
     yield FileWorkCommand(work, touches=frozenset({Smi}))
@@ -187,7 +187,7 @@ def settings_live(
 @operation()
 def settings_undone() -> Generator[FileWorkCommand, None, None]:
     """Undo what was set since the boot. An ``undo_undeclared`` of the files comes after it."""
-    owned = Ownership.of(host.get_fact(RigopsState))
+    owned = Ownership.from_state(host.get_fact(RigopsState))
     ours = owned.paths_of(CONCERN)
     if not ours or not may_undo(host, CONCERN, ours):
         host.noop("nothing was set that is to be undone")

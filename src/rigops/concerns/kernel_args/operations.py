@@ -86,7 +86,7 @@ def kernel_args(
     + trial: ``off`` makes new arguments permanent at once
     """
     state = host.get_fact(RigopsState)
-    owned = Ownership.of(state)
+    owned = Ownership.from_state(state)
     text = state.records.get(ARGUMENTS)
     paths, record = owned.paths_of(CONCERN), read_arguments(text)
     has_ours = bool(paths or record)

@@ -175,7 +175,7 @@ def textfile_gone(*, wanted: str | None, declared: bool) -> Generator[FileWorkCo
     """
     state = host.get_fact(RigopsState)
     written = decide.written_textfile(state.records)
-    owned = Ownership.of(state)
+    owned = Ownership.from_state(state)
     paths = owned.paths_of(CONCERN)
     is_kept = not declared and not (paths and may_undo(host, CONCERN, paths))
     if written is None or written == wanted or is_kept:

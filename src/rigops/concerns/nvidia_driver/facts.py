@@ -133,7 +133,7 @@ def has_owned(host: Host, path: str, text: str) -> bool:
     """Whether rigops wrote the file there, and it has this text."""
     state = host.get_fact(RigopsState)
     there = state.present.get(path)
-    is_owned = path in Ownership.of(state).files
+    is_owned = path in Ownership.from_state(state).files
     return bool(is_owned and there and there.digest == digest(text.encode()))
 
 

@@ -276,7 +276,7 @@ def _without_a_driver(spec: RigSpec) -> None:
         effects=_ABSENCES,
     )
     # The record goes with the files. Where an undo was cut off, only the record is left.
-    files = Ownership.of(host.get_fact(RigopsState)).files
+    files = Ownership.from_state(host.get_fact(RigopsState)).files
     owned = [path for path, file in files.items() if file.concern == CONCERN] or [record.PATH]
     pinned = recorded(host)
     if pinned is not None and (is_declared or may_undo(host, CONCERN, owned)):
@@ -395,7 +395,7 @@ def driver_recorded(*, driver: PinnedDriver | None) -> Generator[StringCommand, 
         return
     housekeeping(host, CONCERN, record.PATH)
     text = record.document(driver) if driver else record.NOTHING
-    owned = Ownership.of(host.get_fact(RigopsState))
+    owned = Ownership.from_state(host.get_fact(RigopsState))
     # No steps like those of files: the engine joins them, and this is to come after their effects.
     work = FileWork(before=owned, notes={record.PATH: text.encode()})
     yield StringCommand("sh", "-s", _stdin=script(work))

@@ -89,7 +89,7 @@ def take_snapshots(declared: Snapshots) -> None:
 
 def snapshots_undeclared(*, declared: bool) -> None:
     """`declared`: as nothing, which needs no further consent."""
-    owned = Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN)
+    owned = Ownership.from_state(host.get_fact(RigopsState)).paths_of(CONCERN)
     if owned:
         text = host.get_fact(RigopsState).records.get(record.PATH)
         state = json_fields.readable(record.parse, text)

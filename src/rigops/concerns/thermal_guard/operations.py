@@ -76,7 +76,7 @@ def guard_restarted() -> Generator[FileWorkCommand, None, None]:
         return
     housekeeping(host, CONCERN, "the running guard")
     work = FileWork(
-        before=Ownership.of(host.get_fact(RigopsState)),
+        before=Ownership.from_state(host.get_fact(RigopsState)),
         more_effects=(Effect(shlex.join(("systemctl", "restart", UNIT))),),
     )
     yield FileWorkCommand(work, touches=frozenset({RigopsState}))
@@ -93,7 +93,7 @@ def guard_undeclared() -> None:
 def guard_undone() -> Generator[FileWorkCommand, None, None]:
     """Give the cards their power back. An ``undo_undeclared`` of the files comes after it."""
     state = host.get_fact(RigopsState)
-    owned = Ownership.of(state)
+    owned = Ownership.from_state(state)
     ours = owned.paths_of(CONCERN)
     if not ours or not may_undo(host, CONCERN, ours):
         host.noop("there is no guard that is to be undone")
