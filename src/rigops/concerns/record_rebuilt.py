@@ -16,7 +16,7 @@ from rigops.ownership.file_work import noted
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.commands import blocked
-from rigops.plan.context import announce, notice, plan_log
+from rigops.plan.context import announce, notice, plan_of
 from rigops.probe.sections.rigops_state import RECORD, STATE
 
 CONCERN: Final = "ownership"  # of no concern's own: every deploy begins with it
@@ -45,7 +45,7 @@ def record_rebuilt() -> Generator[StringCommand, None, None]:
 
 def _is_announced() -> bool:
     """By the deploy of an earlier concern, which is going to write it for all."""
-    return any(one.subject == RECORD for one in plan_log(host).changes)
+    return any(one.subject == RECORD for one in plan_of(host).changes)
 
 
 def _script(owned: Ownership, loss: str) -> str:

@@ -26,7 +26,7 @@ from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 from rigops.converge.connector import FOREIGN, HostChannel, RigopsConnector
 from rigops.converge.errors import DeployError
 from rigops.plan.change import Plan
-from rigops.plan.context import Consent, context_of, needs_reboot, plan_log, provide
+from rigops.plan.context import Consent, context_of, needs_reboot, plan_of, provide
 from rigops.probe.collect import collect
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Engine:
         self._run(host, deploys, lambda _: None)
         for concern, reason in reboot_reasons():
             needs_reboot(host, concern, reason)
-        return plan_log(host)
+        return plan_of(host)
 
     def _start(
         self, name: str, stage: StateStage, consent: Consent, trial: TrialOptions | None
@@ -210,7 +210,7 @@ class Engine:
 
     def _refuse_foreign(self, host: Host, concern: str, before: Collection[str]) -> None:
         """Operations that would change something and report nothing: pyinfra's own, for example."""
-        reported, plan = context_of(host).reported, plan_log(host)
+        reported, plan = context_of(host).reported, plan_of(host)
         for operation_hash, data in self._state.ops[host].items():
             is_new = operation_hash not in before and operation_hash not in reported
             if is_new and data.operation_meta.will_change:

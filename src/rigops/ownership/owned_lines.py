@@ -22,7 +22,7 @@ from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, replac
 from rigops.ownership.owned_files import present
 from rigops.ownership.ownership import Ownership, WantedFile, digest, previous_of, reconcile
 from rigops.plan.change import Change, LaterChange
-from rigops.plan.context import announce, announce_later, notice, plan_log, wanted_paths
+from rigops.plan.context import announce, announce_later, notice, plan_of, wanted_paths
 
 if TYPE_CHECKING:
     from pyinfra.api.facts import FactBase
@@ -204,7 +204,7 @@ def absence(host: Host, concern: str, path: str) -> str:
 def show_lines_change(host: Host, path: str) -> None:
     """A plan shows the change of the file itself in place of that of the companion."""
     file = read_lines_file(host, path)
-    plan = plan_log(host)
+    plan = plan_of(host)
     changes = list(plan.changes)
     for at, change in enumerate(changes):
         if change.subject == file.companion and change.after is None and file.parted.block:

@@ -49,7 +49,7 @@ from rigops.plan.context import (
     housekeeping,
     may_undo,
     notice,
-    plan_log,
+    plan_of,
 )
 from rigops.probe.package_names import is_kernel_meta
 
@@ -323,7 +323,7 @@ def held(
     if (
         ending
         and not declared
-        and not may_undo(host, concern, [*plan_log(host).undeclared.get(concern, ()), *ending])
+        and not may_undo(host, concern, [*plan_of(host).undeclared.get(concern, ()), *ending])
     ):
         host.noop(f"{', '.join(ending)} stay held: releasing them was not confirmed")
         ending = []

@@ -90,7 +90,7 @@ def is_by_rigops(host: Host) -> bool:
     return trial_options(host) is not None
 
 
-def plan_log(host: Host) -> Plan:
+def plan_of(host: Host) -> Plan:
     """What the operations have reported up to now."""
     return context_of(host).plan
 
@@ -111,7 +111,7 @@ def provided(host: Host, kind: type[Provided]) -> Provided | None:
 
 def headline(host: Host, concern: str, text: str) -> None:
     """What the changes of a concern, if there are any, come to in a few words."""
-    plan_log(host).headlines += ((concern, text),)
+    plan_of(host).headlines += ((concern, text),)
 
 
 def announce(host: Host, change: Change) -> None:
@@ -123,7 +123,7 @@ def announce(host: Host, change: Change) -> None:
 
 def announce_later(host: Host, change: LaterChange) -> None:
     """It depends on what this apply does before, such as installing packages."""
-    plan = plan_log(host)
+    plan = plan_of(host)
     if change not in plan.later:
         plan.later += (change,)
 
@@ -159,12 +159,12 @@ def is_reported(host: Host) -> bool:
 
 def _plan_of_operation(host: Host) -> Plan:
     context_of(host).reported.add(host.current_op_hash)
-    return plan_log(host)
+    return plan_of(host)
 
 
 def notice(host: Host, concern: str, text: str) -> None:
     """What a person should know before confirming; it blocks nobody."""
-    plan = plan_log(host)
+    plan = plan_of(host)
     if (concern, text) not in plan.notices:
         plan.notices += ((concern, text),)
 
@@ -172,13 +172,13 @@ def notice(host: Host, concern: str, text: str) -> None:
 def warning(host: Host, concern: str, text: str) -> None:
     """A notice that apply repeats where it asks: without it the question means something else."""
     notice(host, concern, text)
-    plan_log(host).warnings |= {text}
+    plan_of(host).warnings |= {text}
 
 
 def next_step(host: Host, concern: str, text: str) -> None:
     """A notice of what a person is to do after an apply, which repeats it at its end."""
     notice(host, concern, text)
-    plan_log(host).next_steps += (text,)
+    plan_of(host).next_steps += (text,)
 
 
 def needs_reboot(host: Host, concern: str, reason: str, *, fails: str = "") -> None:
@@ -186,7 +186,7 @@ def needs_reboot(host: Host, concern: str, reason: str, *, fails: str = "") -> N
 
     `fails`: what does not work from the change until the reboot.
     """
-    plan = plan_log(host)
+    plan = plan_of(host)
     if (concern, reason) not in plan.reboot_reasons:
         plan.reboot_reasons += ((concern, reason),)
     if fails and (concern, fails) not in plan.fails_until_reboot:
@@ -196,12 +196,12 @@ def needs_reboot(host: Host, concern: str, reason: str, *, fails: str = "") -> N
 def is_undone(host: Host, concern: str) -> bool:
     """Whether the deploy of this concern undoes what is no longer declared."""
     removals = consent_of(host).removals
-    return concern in plan_log(host).undeclared and (removals is None or concern in removals)
+    return concern in plan_of(host).undeclared and (removals is None or concern in removals)
 
 
 def may_undo(host: Host, concern: str, paths: Collection[str]) -> bool:
     """Report that these would go. A lost group file must not undo what it declared."""
-    plan = plan_log(host)
+    plan = plan_of(host)
     known = plan.undeclared.get(concern, ())
     plan.undeclared = {**plan.undeclared, concern: tuple(sorted({*known, *paths}))}
     return is_undone(host, concern)

@@ -25,7 +25,7 @@ from rigops.ownership.owned_lines import (
 )
 from rigops.ownership.ownership import Ownership
 from rigops.plan.commands import blockers
-from rigops.plan.context import headline, notice, plan_log, wanted_paths
+from rigops.plan.context import headline, notice, plan_of, wanted_paths
 
 if TYPE_CHECKING:
     from rigops.inventory.spec import model
@@ -75,7 +75,7 @@ def base(*, limits: model.Limits | None, nccl: tuple[tuple[str, str], ...] | Non
             touches=frozenset({Nccl}),
         )
     _undo(owned, is_declared=limits is not None or nccl is not None)
-    changed = {change.subject for change in plan_log(host).changes if change.concern == CONCERN}
+    changed = {change.subject for change in plan_of(host).changes if change.concern == CONCERN}
     for paths, text in _PARTS:
         if not changed.isdisjoint(paths):
             headline(host, CONCERN, text)

@@ -35,7 +35,7 @@ from rigops.ownership.owned_files import (
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.commands import blockers
-from rigops.plan.context import announce, headline, next_step, notice, plan_log, warning
+from rigops.plan.context import announce, headline, next_step, notice, plan_of, warning
 from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
@@ -116,7 +116,7 @@ def back_up(declared: Borg, *, vault: str | None) -> None:
         public_key = host.get_fact(BorgHostFact).public_key
         next_step(host, CONCERN, decide.access_step(host.name, repository, public_key))
     undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
-    if any(change.concern == CONCERN for change in plan_log(host).changes):
+    if any(change.concern == CONCERN for change in plan_of(host).changes):
         headline(host, CONCERN, f"backups of {', '.join(declared.paths)} to {repository}")
 
 

@@ -36,7 +36,7 @@ from rigops.plan.context import (
     housekeeping,
     may_undo,
     notice,
-    plan_log,
+    plan_of,
     provided,
     warning,
 )
@@ -136,7 +136,7 @@ def _notice_the_budget(cards: Sequence[KnownCard]) -> None:
 
 def _without_a_driver(declared: Declared, reason: str) -> None:
     """Nothing can be set yet. Where this run brings the driver, that comes after it."""
-    plan = plan_log(host)
+    plan = plan_of(host)
     is_coming = DRIVER in plan.packages_by or any(one == DRIVER for one, _ in plan.reboot_reasons)
     if not is_coming:
         blockers(name="The driver", concern=CONCERN, reasons=(reason,))

@@ -32,7 +32,7 @@ from rigops.plan.context import (
     housekeeping,
     may_undo,
     notice,
-    plan_log,
+    plan_of,
     trial_options,
 )
 from rigops.probe.kernel_arguments import against
@@ -205,7 +205,7 @@ def _attempt(
         notice(host, CONCERN, f"an earlier trial boot with {' '.join(record.trying)}: {how}")
     is_known = record.trying and set(new) <= set(record.trying)
     if is_known and not options.now:
-        plan_log(host).trial_arguments = new
+        plan_of(host).trial_arguments = new
         return _Attempt(holds_back=True)
     return _prepared(options, new, leaving)
 
@@ -219,7 +219,7 @@ def _prepared(options: TrialOptions, new: tuple[str, ...], leaving: tuple[str, .
         deadline_s=options.deadline_s,
     )
     if isinstance(prepared, NoTrial):
-        plan_log(host).no_trial = prepared.reason
+        plan_of(host).no_trial = prepared.reason
         reason = f"{' '.join(new)} cannot be tried first: {prepared.reason}"
         if consent_of(host).no_trial:
             notice(host, CONCERN, reason)
@@ -229,7 +229,7 @@ def _prepared(options: TrialOptions, new: tuple[str, ...], leaving: tuple[str, .
         )
     for text in prepared.notices:
         notice(host, CONCERN, text)
-    plan_log(host).trial_arguments, plan_log(host).trial_wait_s = new, prepared.extra_wait_s
+    plan_of(host).trial_arguments, plan_of(host).trial_wait_s = new, prepared.extra_wait_s
     return _Attempt(holds_back=True, trial=prepared if options.now else None)
 
 

@@ -25,7 +25,7 @@ from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, 
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.commands import blockers
-from rigops.plan.context import announce, headline, housekeeping, may_undo, plan_log, provided
+from rigops.plan.context import announce, headline, housekeeping, may_undo, plan_of, provided
 from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
@@ -97,7 +97,7 @@ def monitoring(*, notify: Notify | None, metrics: str | None, gpus: ExpectedGpus
         declared=is_declared,
         effects=_ABSENCES,
     )
-    changed = {change.subject for change in plan_log(host).changes if change.concern == CONCERN}
+    changed = {change.subject for change in plan_of(host).changes if change.concern == CONCERN}
     for paths, text in (
         ({NOTIFY_PROGRAM, NOTIFY_TARGET, HANDLER, ON_FAILURE}, "notifications"),
         ({SELF_CHECK, SETTINGS, f"{SYSTEM_UNITS}{_TIMERS[0]}"}, "daily self-check"),

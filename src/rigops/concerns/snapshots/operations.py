@@ -26,7 +26,7 @@ from rigops.ownership.owned_files import (
 )
 from rigops.ownership.ownership import Ownership
 from rigops.plan.commands import blockers
-from rigops.plan.context import headline, next_step, notice, plan_log
+from rigops.plan.context import headline, next_step, notice, plan_of
 from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
@@ -83,7 +83,7 @@ def take_snapshots(declared: Snapshots) -> None:
         text = decide.setup_notice(host.name, declared.send_to, found.public_key)
         next_step(host, CONCERN, text)
     undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
-    if any(change.concern == CONCERN for change in plan_log(host).changes):
+    if any(change.concern == CONCERN for change in plan_of(host).changes):
         headline(host, CONCERN, f"snapshots of {', '.join(declared.subvolumes)}")
 
 
