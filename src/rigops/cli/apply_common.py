@@ -13,6 +13,7 @@ import click
 
 from rigops.catalog import load_once
 from rigops.cli.consent import ConsentScreen
+from rigops.cli.failure import EXIT_DECLINED, EXIT_INTERRUPTED
 from rigops.cli.hosts import require_connector
 from rigops.cli.options import (
     Command,
@@ -51,7 +52,6 @@ _DOING = {
     "plan": "planning", "apply": "applying", "release": "releasing", "rollback": "rolling back",
 }  # fmt: skip
 _COMING = [one.name for one in CONCERNS if not one.is_in_this_version]
-EXIT_DECLINED = EXIT_INTERRUPTED = 130
 
 
 inventory_options = combined(

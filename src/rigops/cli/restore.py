@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.engine_answers import engine_options, print_answers
+from rigops.cli.failure import EXIT_DECLINED
 from rigops.cli.hosts import choose_hosts, host_options
 from rigops.cli.options import engine_option, inventory_option
 from rigops.cli.output import has_terminal
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from rigops.cli.hosts import AskAccess
     from rigops.hosts.chosen import Chosen
     from rigops.hosts.engines import HostAnswer
-
-EXIT_DECLINED = 130
 
 
 @click.command("restore")

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rigops.hosts.console import Console, HostProgress
 
 SCHEMA: Final = "rigops.snapshots/1"
-ENGINES: Final = ("btrfs", "borg")
 
 _END_S: Final = 20.0
 _LOOK_S: Final = 30.0
