@@ -29,8 +29,7 @@ from rigops.vault.store import Store
 if TYPE_CHECKING:
     from rigops.backup.engines import Engines
     from rigops.catalog import Catalog
-    from rigops.hosts.access import HostAccess
-    from rigops.hosts.chosen import Chosen
+    from rigops.hosts.access import Chosen, HostAccess
     from rigops.hosts.console import Console
     from rigops.probe.bundle import Bundle
     from rigops.record.lockfile import LockedHost

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rigops.backup.engines import Engines
     from rigops.cli.hosts import AskAccess
-    from rigops.hosts.chosen import Chosen
+    from rigops.hosts.access import Chosen
     from rigops.hosts.engines import HostAnswer
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rigops.capture.document import Capture, NotCaptured
     from rigops.cli.hosts import AskAccess
-    from rigops.hosts.chosen import Chosen
+    from rigops.hosts.access import Chosen
 
 
 @click.command("capture")

@@ -23,8 +23,7 @@ from rigops.transport import import_ssh
 if TYPE_CHECKING:
     from rigops.cli.examiner import Examination, Examiner
     from rigops.cli.hosts import AskAccess
-    from rigops.hosts.access import HostAccess
-    from rigops.hosts.chosen import Chosen
+    from rigops.hosts.access import Chosen, HostAccess
     from rigops.hosts.probing import CollectedHost
     from rigops.inventory.spec import RigSpec
     from rigops.record.lockfile import LockedHost

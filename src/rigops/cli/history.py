@@ -22,7 +22,7 @@ from rigops.transport import TransportError, connect
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
-    from rigops.hosts.chosen import Chosen
+    from rigops.hosts.access import Chosen
     from rigops.record.journal import Run
     from rigops.transport import HostKeyPolicy
 

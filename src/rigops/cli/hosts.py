@@ -21,8 +21,7 @@ from rigops.cli.options import (
 )
 from rigops.cli.output import has_keyboard, has_terminal, warn
 from rigops.errors import usage_error
-from rigops.hosts.access import HostAccess
-from rigops.hosts.chosen import Chosen
+from rigops.hosts.access import Chosen, HostAccess
 from rigops.report.terminal import print_lines
 from rigops.transport import LOCAL, HostKeyPolicy, Target
 

@@ -17,7 +17,7 @@ from rigops.cli.terminal import Terminal
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.choice import chooser
 from rigops.doctor.proposal import propose
-from rigops.hosts.chosen import Chosen
+from rigops.hosts.access import Chosen
 from rigops.hosts.probing import ProbeOptions, probe_hosts
 from rigops.probe.registry import SECTIONS
 from rigops.probe.snapshot import HostSnapshot

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.cli.hosts import AskAccess
     from rigops.errors import HostError
-    from rigops.hosts.access import HostAccess
-    from rigops.hosts.chosen import Chosen
+    from rigops.hosts.access import Chosen, HostAccess
     from rigops.hosts.probing import CollectedHost
     from rigops.power import HostPower, Share
     from rigops.power.report import Measured, Source

@@ -33,7 +33,7 @@ from rigops.report.preflight_env import environment_lines
 from rigops.report.terminal import print_lines, print_text, visible
 
 if TYPE_CHECKING:
-    from rigops.hosts.chosen import Chosen
+    from rigops.hosts.access import Chosen
 
 _QUESTION = (
     "Copies between GPUs can lock up a machine with broken P2P until it is reset.\nTry them on {}?"

@@ -1,4 +1,4 @@
-"""How a command reaches hosts."""
+"""A host that a command works on, and how it is reached."""
 
 from __future__ import annotations
 
@@ -12,7 +12,23 @@ from rigops.transport import HostKeyPolicy, connect, with_password
 from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
+    from rigops.inventory.spec import RigSpec
+    from rigops.power import Neighbor
     from rigops.transport import Connection, Privilege, Target, UnknownKey
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """`spec` is None where no inventory declares anything for it.
+
+    `neighbors`: other hosts of the inventory on its circuits. `digest`: of the inventory.
+    """
+
+    name: str
+    target: Target
+    spec: RigSpec | None
+    neighbors: tuple[Neighbor, ...] = ()
+    digest: str = ""
 
 
 @dataclass(frozen=True)

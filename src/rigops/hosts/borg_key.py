@@ -19,7 +19,7 @@ from rigops.vault.store import Store
 if TYPE_CHECKING:
     from rigops.backup.engines import Engines
     from rigops.backup.host_program import HostProgram
-    from rigops.hosts.chosen import Chosen
+    from rigops.hosts.access import Chosen
 
 _READ_S: Final = 30.0
 _EXPORT_S: Final = 300.0

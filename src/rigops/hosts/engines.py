@@ -22,8 +22,7 @@ from rigops.transport import TransportError
 
 if TYPE_CHECKING:
     from rigops.backup.engine import StorageEngine
-    from rigops.hosts.access import HostAccess
-    from rigops.hosts.chosen import Chosen
+    from rigops.hosts.access import Chosen, HostAccess
     from rigops.hosts.console import Console, HostProgress
 
 SCHEMA: Final = "rigops.snapshots/1"

@@ -28,8 +28,7 @@ from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.hosts.access import HostAccess
-    from rigops.hosts.chosen import Chosen
+    from rigops.hosts.access import Chosen, HostAccess
     from rigops.hosts.console import Console, HostProgress
     from rigops.inventory.spec import RigSpec
     from rigops.preflight.found import PairFound

@@ -9,7 +9,7 @@ from rigops.backup.borg import BorgEngine
 from rigops.backup.btrfs import BtrfsEngine
 from rigops.backup.engine import BackupError
 from rigops.errors import Problem, RigopsError
-from rigops.hosts.chosen import Chosen
+from rigops.hosts.access import Chosen
 from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
 from rigops.reprovision import trust
 from rigops.reprovision.host_keys import (

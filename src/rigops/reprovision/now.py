@@ -11,7 +11,7 @@ from rigops.capture.flow import probe_whole
 from rigops.capture.subject import Subject
 from rigops.doctor.examined import Examined
 from rigops.errors import REPORT_IT, HostError, Problem, RigopsError
-from rigops.hosts.chosen import Chosen
+from rigops.hosts.access import Chosen
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import journal, lockfile

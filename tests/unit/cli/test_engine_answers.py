@@ -11,8 +11,7 @@ import pytest
 
 from rigops.cli.terminal import Terminal
 from rigops.hosts import access
-from rigops.hosts.access import HostAccess
-from rigops.hosts.chosen import Chosen
+from rigops.hosts.access import Chosen, HostAccess
 from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
 from rigops.transport import Result, Target
 from rigops.transport.result import ScriptResult
