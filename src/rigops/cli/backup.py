@@ -83,47 +83,20 @@ def command(
     chosen = choose_hosts(hosts, inventory_path)
     from rigops.backup.borg import ACCEPT_LOST
     from rigops.backup.engine import MOVED, PRUNE_MOST
+    from rigops.hosts import backups
     from rigops.hosts.engines import ask_engines
     from rigops.report.snapshots import backup_lines, drill_lines, heal_lines
 
     consents = ((MOVED, moved), (ACCEPT_LOST, accept_lost), (PRUNE_MOST, prune_most))
     options = engine_options(access(), engine, (name for name, is_given in consents if is_given))
-    work: Callable[[Chosen, Engines], HostAnswer] = partial(_back_up, dry_run=dry_run)
+    work: Callable[[Chosen, Engines], HostAnswer] = partial(backups.back_up, dry_run=dry_run)
     doing, lines = "backing up", partial(backup_lines, dry_run=dry_run)
     if drill:
-        work, doing, lines = _drill, "trying the backup", partial(drill_lines)
+        work, doing, lines = backups.drill, "trying the backup", partial(drill_lines)
     if heal:
-        work, doing, lines = partial(_heal, confirmed=yes), "healing", partial(heal_lines)
+        work, doing, lines = partial(backups.heal, confirmed=yes), "healing", partial(heal_lines)
     is_change = yes if heal else not dry_run
     answers = ask_engines(chosen, options, doing, work, Terminal(), is_change=is_change)
     return print_answers(
         answers, lambda answer, width: lines(answer.host, answer.value, width), as_json=as_json
     )
-
-
-def _back_up(host: Chosen, engines: Engines, *, dry_run: bool) -> HostAnswer:
-    from rigops.hosts.borg_key import key_exported
-    from rigops.hosts.engines import HostAnswer
-
-    done = engines.backup(dry_run=dry_run)
-    if not dry_run:
-        done = key_exported(host, engines, done)
-    status = "fail" if done.get("errors") else "ok"
-    shown = {"backup": dict(done), "dry_run": dry_run}
-    return HostAnswer(host=host.name, status=status, done=shown, value=done)
-
-
-def _drill(host: Chosen, engines: Engines) -> HostAnswer:
-    from rigops.hosts.engines import HostAnswer
-
-    done = engines.drill()
-    status = "ok" if done.get("result") == "ok" else "fail"
-    return HostAnswer(host=host.name, status=status, done={"drill": dict(done)}, value=done)
-
-
-def _heal(host: Chosen, engines: Engines, *, confirmed: bool) -> HostAnswer:
-    from rigops.hosts.engines import HostAnswer
-
-    done = engines.heal(confirmed=confirmed)
-    status = "warn" if done.get("to_heal") else "ok"
-    return HostAnswer(host=host.name, status=status, done={"heal": dict(done)}, value=done)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -21,11 +20,7 @@ from rigops.errors import usage_error
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
-    from rigops.backup.engine import RestoreRequest
-    from rigops.backup.engines import Engines
     from rigops.cli.hosts import AskAccess
-    from rigops.hosts.access import Chosen
-    from rigops.hosts.engines import HostAnswer
 
 
 @click.command("restore")
@@ -84,7 +79,9 @@ def command(
     from rigops.backup.engine import RestoreRequest
     from rigops.backup.engines import exactly
     from rigops.backup.when import parse_when
+    from rigops.hosts.backups import restore
     from rigops.hosts.engines import ask_engines
+    from rigops.report.snapshots import question_text, restored_lines
 
     now, terminal = datetime.now().astimezone(), Terminal()
     request = RestoreRequest(
@@ -96,42 +93,23 @@ def command(
     chosen = choose_hosts([host], inventory_path)
     options = engine_options(access(), engine or ("btrfs" if place else ""))
     if in_place and not (yes or dry_run):
-        work = _work(request, dry_run=True)
+        work = partial(restore, request=request, dry_run=True)
         (planned,) = ask_engines(chosen, options, "looking for it", work, terminal)
         if planned.error is None:
-            if not _confirmed(host, planned, now):
+            if not click.confirm(question_text(host, planned.value, now), err=True):
                 _decline("nothing was changed", "")
                 return EXIT_DECLINED
             request = exactly(request, planned.value)
             options = replace(options, engine=planned.value["engine"])
-    work = _work(request, dry_run=dry_run)
+    work = partial(restore, request=request, dry_run=dry_run)
     answers = ask_engines(chosen, options, "restoring", work, terminal, is_change=not dry_run)
-    lines = partial(_lines, now=now, dry_run=dry_run)
-    return print_answers(answers, lines, as_json=as_json)
-
-
-def _lines(answer: HostAnswer, width: int, *, now: datetime, dry_run: bool) -> list[str]:
-    from rigops.report.snapshots import restored_lines
-
-    return restored_lines(answer.host, answer.value, now, width, dry_run=dry_run)
-
-
-def _work(request: RestoreRequest, *, dry_run: bool) -> Callable[[Chosen, Engines], HostAnswer]:
-    from rigops.hosts.engines import HostAnswer
-
-    def work(host: Chosen, engines: Engines) -> HostAnswer:
-        done = engines.restore(request, dry_run=dry_run)
-        shown = {"restored": dict(done), "dry_run": dry_run}
-        status = "warn" if done.get("to_do") else "ok"
-        return HostAnswer(host=host.name, status=status, done=shown, value=done)
-
-    return work
-
-
-def _confirmed(host: str, planned: HostAnswer, now: datetime) -> bool:
-    from rigops.report.snapshots import question_text
-
-    return click.confirm(question_text(host, planned.value, now), err=True)
+    return print_answers(
+        answers,
+        lambda answer, width: restored_lines(
+            answer.host, answer.value, now, width, dry_run=dry_run
+        ),
+        as_json=as_json,
+    )
 
 
 def _decline(why: str, fix: str) -> None:

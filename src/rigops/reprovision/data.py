@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from rigops.backup.borg import BorgEngine
 from rigops.backup.btrfs import BtrfsEngine
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from rigops.reprovision.trust import Introduction
     from rigops.transport import Connection, Privilege
 
+Value = TypeVar("Value")
+
 
 class BackedUpData:
     """`restored`: what came back before; `remember` adds to it. `story` gets what was done."""
@@ -78,66 +80,60 @@ class BackedUpData:
             self._story.append(left)
         if not self._capture.backed_up:
             return
-        planned = self._planned_restores()
-        for one in planned:
-            if isinstance(one, NotRestored):
-                self._story.append(f"{one.path} was not restored: {one.why}")
-            elif one.newer:
-                self._confirm_newer(one)
-
-        wanted = [one for one in planned if isinstance(one, PlannedRestore)]
-
-        def work(host: Chosen, engines: Engines) -> HostAnswer:
-            done = [text for one in wanted for text in self._restore_one(one, engines)]
-            return HostAnswer(host=host.name, status="ok", value=done)
-
+        wanted = []
+        for planned in self._planned_restores():
+            if isinstance(planned, NotRestored):
+                self._story.append(f"{planned.path} was not restored: {planned.why}")
+            else:
+                if planned.newer:
+                    self._confirm_newer(planned)
+                wanted.append(planned)
         if wanted:
-            self._story += self._ask_engines("restoring", work)
+            self._story += self._ask_engines(
+                "restoring",
+                lambda engines: [text for one in wanted for text in self._restore(one, engines)],
+            )
 
-    def _restore_one(self, one: PlannedRestore, engines: Engines) -> Iterator[str]:
+    def _restore(self, planned: PlannedRestore, engines: Engines) -> Iterator[str]:
         run = as_root(*_connection(engines))
-        found = restore_planned(one, engines)
-        was_in_use = show_restored(one.path, run)
+        found = restore_planned(planned, engines)
+        was_in_use = show_restored(planned.path, run)
         self._bootstrap.install(*_connection(engines))
-        came_from = f"{one.engine} {found.get('snapshot')} of {one.at}"
-        self._remember(restored_key(machine_id(run), one.path), came_from)
+        came_from = f"{planned.engine} {found.get('snapshot')} of {planned.at}"
+        self._remember(restored_key(machine_id(run), planned.path), came_from)
         aside = f"; what was there is in {found['aside']}" if found.get("aside") else ""
-        yield f"restored {one.path} from {came_from}{aside}"
+        yield f"restored {planned.path} from {came_from}{aside}"
         if was_in_use:
-            yield f"{one.path} was in use: who uses it still sees the old one"
+            yield f"{planned.path} was in use: who uses it still sees the old one"
 
     def _planned_restores(self) -> Sequence[PlannedRestore | NotRestored]:
-        def work(host: Chosen, engines: Engines) -> HostAnswer:
-            run = as_root(*_connection(engines))
-            found = [
-                *plan_restores(self._capture, engines, run, self._restored, of=self._archives_of)
-            ]
-            return HostAnswer(host=host.name, status="ok", value=found)
+        def plan(engines: Engines) -> Sequence[PlannedRestore | NotRestored]:
+            run, of = as_root(*_connection(engines)), self._archives_of
+            return [*plan_restores(self._capture, engines, run, self._restored, of=of)]
 
-        found: Sequence[PlannedRestore | NotRestored]
         try:
-            found = self._ask_engines("looking for backups", work)
+            return self._ask_engines("looking for backups", plan)
         except BackupError as error:
             if not is_to_be_healed(error.fix):
                 raise
             question = f"{error.message}. Sign these archives, of which none is removed?"
             if not (self._yes or self._console.agrees(question)):
                 raise
-            self._story += self._ask_engines("healing", _heal)
-            found = self._ask_engines("looking for backups", work)
-        return found
+        healed = self._ask_engines("healing", lambda engines: engines.heal(confirmed=True))
+        self._story += [f"signed {name}" for name in healed.get("healed", ())]
+        return self._ask_engines("looking for backups", plan)
 
-    def _confirm_newer(self, one: PlannedRestore) -> None:
+    def _confirm_newer(self, planned: PlannedRestore) -> None:
+        path, at, newer = planned.path, planned.at, planned.newer_text
         if not self._console.can_answer:
             raise RigopsError(
                 Problem(
-                    message=f"{one.path} has files that are newer than the backup of {one.at}: "
-                    f"{one.newer_text}",
+                    message=f"{path} has files that are newer than the backup of {at}: {newer}",
                     host=self._request.name,
                     fix="run it at a terminal, or move them away first",
                 )
             )
-        text = f"{one.path} has files newer than the backup of {one.at} ({one.newer_text}). "
+        text = f"{path} has files newer than the backup of {at} ({newer}). "
         if not self._console.agrees(f"{text}Restore it, and move all that is there aside?"):
             raise DeclinedError
 
@@ -154,29 +150,29 @@ class BackedUpData:
 
         shows_captured = introduced().fingerprint in captured
 
-        def work(host: Chosen, engines: Engines) -> HostAnswer:
-            run, done = as_root(*_connection(engines)), ["restored the keys of sshd"]
+        def restore(engines: Engines) -> list[str]:
+            run, name = as_root(*_connection(engines)), self._request.name
             if not has_captured_keys(self._capture, run):
                 borg = next(one for one in engines.every if isinstance(one, BorgEngine))
-                restore_host_keys(self._capture, borg, host.name, run, of=self._archives_of)
+                restore_host_keys(self._capture, borg, name, run, of=self._archives_of)
             elif shows_captured and not is_still_to_be_put_in_force(run):
-                return HostAnswer(host=host.name, status="ok", value=[])
-            put_in_force(self._capture, host.name, run)
-            return HostAnswer(host=host.name, status="ok", value=done)
+                return []
+            put_in_force(self._capture, name, run)
+            return ["restored the keys of sshd"]
 
-        self._story += self._ask_engines("restoring host keys", work, engine="borg")
+        self._story += self._ask_engines("restoring host keys", restore, engine="borg")
         found = introduce_reloaded(introduced, captured)
         if found.state != "known":
             trust.accept(found)
 
     def _ask_engines(
-        self, doing: str, work: Callable[[Chosen, Engines], HostAnswer], *, engine: str = ""
-    ) -> Any:  # noqa: ANN401 - the value of the answer
+        self, doing: str, work: Callable[[Engines], Value], *, engine: str = ""
+    ) -> Value:
         request = self._request
 
-        def work_or_fail(host: Chosen, engines: Engines) -> HostAnswer:
+        def answer_of(host: Chosen, engines: Engines) -> HostAnswer:
             try:
-                return work(host, engines)
+                return HostAnswer(host=host.name, status="ok", value=work(engines))
             except (BackupError, TransportError):
                 raise
             except RigopsError as error:
@@ -184,19 +180,11 @@ class BackedUpData:
 
         chosen = Chosen(request.name, request.target, request.spec)
         options = EngineOptions(access=self._access, engine=engine)
-        (answer,) = ask_engines(
-            [chosen], options, doing, work_or_fail, self._console, is_change=True
-        )
+        (answer,) = ask_engines([chosen], options, doing, answer_of, self._console, is_change=True)
         if answer.error is not None:
             raise BackupError(request.name, answer.error.message, answer.error.fix)
-        return answer.value
-
-
-def _heal(host: Chosen, engines: Engines) -> HostAnswer:
-    found = engines.heal(confirmed=True)
-    return HostAnswer(
-        host=host.name, status="ok", value=[f"signed {name}" for name in found.get("healed", ())]
-    )
+        value: Value = answer.value
+        return value
 
 
 def _connection(engines: Engines) -> tuple[Connection, Privilege]:
