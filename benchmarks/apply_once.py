@@ -9,10 +9,7 @@ from __future__ import annotations
 import rigops.cli.main
 import rigops.converge.early
 
-import getpass
-import socket
 import sys
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +20,9 @@ from rigops.cli.apply_common import host_requests
 from rigops.cli.options import read_inventory
 from rigops.cli.progress import Progress
 from rigops.converge.concerns import Selection
-from rigops.converge.lock import Holder
 from rigops.converge.result import exit_code
 from rigops.converge.fleet_run import FleetRun, Interrupts
-from rigops.converge.request import Confirmed, RunOptions
+from rigops.converge.request import RunOptions
 from rigops.record import journal
 from rigops.report.apply import outcome_lines
 from rigops.report.plan import plan_lines
@@ -49,18 +45,11 @@ def main() -> int:
     if not deploys:
         gevent.joinall([gevent.spawn(reach, host) for host in hosts], raise_error=True)
         return 0
-    started = journal.now()
     with Progress("applying") as progress:
         options = RunOptions(
             selection=Selection(),
             deploys=deploys,
-            host_keys=HostKeyPolicy(),
-            sudo_password=None,
-            holder=Holder(
-                f"{getpass.getuser()}@{socket.gethostname()}", str(uuid.uuid4()), started
-            ),
             inventory_digest=inventory.digest,
-            at=started,
             tell=progress.say,
             preflight="never",
         )
@@ -69,9 +58,8 @@ def main() -> int:
             apply.plan()
             with progress.silent():
                 print_lines(*plan_lines(apply.results, 100), err=True)
-            confirmed = Confirmed()
-            apply.confirm(confirmed)
-            apply.carry_out(confirmed)
+            apply.confirm(removals=False, no_trial=False)
+            apply.carry_out(())
         finally:
             apply.close()
     for run in apply.runs:

@@ -59,10 +59,11 @@ _CONCERNS = ("src/rigops/concerns", *_CONVERGE)
 _DRIVER = ("src/rigops/concerns/nvidia_driver", "src/rigops/packages", "src/rigops/vault")
 _SNAPSHOTS = ("src/rigops/concerns/snapshots", "src/rigops/backup")
 _BORG = ("src/rigops/concerns/borg", "src/rigops/backup")
-_CAPTURE = ("src/rigops/capture", "src/rigops/cli/capture_hosts.py", *_BORG, *_DRIVER)
-_REPROVISION = ("src/rigops/reprovision", "src/rigops/capture", *_BORG)
+_CAPTURE = ("src/rigops/capture", "src/rigops/hosts", *_BORG, *_DRIVER)
+_REPROVISION = ("src/rigops/reprovision", "src/rigops/capture", "src/rigops/hosts", *_BORG)
 _P2P = ("src/rigops/hostside/p2p", "tests/lab/silicon/cuda", "tests/unit/preflight")
 _PREFLIGHT = ("src/rigops/preflight", "src/rigops/hostside/p2p")
+_COMMANDS = ("src/rigops/doctor", "src/rigops/cli", "src/rigops/hosts")
 _TRIAL = ("src/rigops/concerns/kernel_args", "src/rigops/record/trial_boot.py")
 
 
@@ -110,7 +111,7 @@ SHARDS = (
     Shard(LAB_APPLY, 12, _CONVERGE, options=()),  # 20 hosts at once, near the limit of inotify
     Shard(LAB_FLEET, 7, ("src/rigops/transport", *_CONVERGE), options=()),
     Shard(LAB_DRIVER, 12, _DRIVER),
-    Shard(LAB_ADVICE, 6, ("src/rigops/doctor", "src/rigops/cli", "tests/lab/rigs"), options=()),
+    Shard(LAB_ADVICE, 6, (*_COMMANDS, "tests/lab/rigs"), options=()),
     Shard(LAB_SNAPSHOTS, 14, _SNAPSHOTS),
     Shard(LAB_BORG, 25, _BORG),
     Shard(LAB_CAPTURE, 4, _CAPTURE),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import ParamSpec
+from typing import Final, ParamSpec
 
 from rigops.dataclass import dataclass
 
 P = ParamSpec("P")
+
+REPORT_IT: Final = "this is a bug in rigops; report it with the output of -v"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,10 @@ class RigopsError(Exception):
     def __init__(self, problems: Problem | Iterable[Problem]) -> None:
         self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
         super().__init__("; ".join(problem.message for problem in self.problems))
+
+    @property
+    def fix(self) -> str:
+        return " ".join(problem.fix for problem in self.problems if problem.fix)
 
 
 class UsageError(RigopsError):

@@ -16,18 +16,19 @@ _PROGRAM: Final = """
 import os, pathlib, sys, time
 stage, place, seconds = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
 del sys.argv[1:4]
-from rigops.cli import main, reprovision_run
+from rigops.cli import main
+from rigops.cli.terminal import Terminal
 from rigops.transport import ssh
 if seconds:
     ssh._KEEPALIVE, ssh._UNANSWERED_MS = 1, seconds * 1000
-real = reprovision_run.print_lines
-def print_lines(*lines, **named):
-    real(*lines, **named)
+real = Terminal.tell
+def tell(self, *lines):
+    real(self, *lines)
     if lines and lines[0].endswith(f"] {stage}"):
         place.touch()
         while place.exists():
             time.sleep(0.01)
-reprovision_run.print_lines = print_lines
+Terminal.tell = tell
 main.run()
 """
 

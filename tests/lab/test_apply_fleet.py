@@ -35,32 +35,25 @@ import json, sys
 from pathlib import Path
 from rigops.cli.apply_common import host_requests
 from rigops.cli.options import read_inventory
-from rigops.converge.request import Confirmed
 from rigops.converge.concerns import Selection
-from rigops.converge.lock import Holder
 from rigops.converge.result import exit_code
 from rigops.converge.fleet_run import FleetRun
 from rigops.converge.request import RunOptions
 from rigops.report.apply import outcome_lines
 from rigops.report.plan import plan_lines
-from rigops.record.journal import now
 from rigops.report.terminal import rendered
-from rigops.transport import HostKeyPolicy
 
 inventory = read_inventory(Path("inventory.py"))
 run = RunOptions(
     selection=Selection(), deploys=[Path(word) for word in sys.argv[1:]],
-    host_keys=HostKeyPolicy(), sudo_password=None, holder=Holder("me@here", "mine", now()),
-    inventory_digest=inventory.digest, at=now(), tell=lambda host, text: None,
-    preflight="never",
+    inventory_digest=inventory.digest, preflight="never",
 )
 apply = FleetRun(host_requests(inventory, ()), run)
 try:
     apply.plan()
     plan = rendered("\\n".join(plan_lines(apply.results, 100)), color=False)
-    confirmed = Confirmed()
-    apply.confirm(confirmed)
-    apply.carry_out(confirmed)
+    apply.confirm(removals=False, no_trial=False)
+    apply.carry_out(())
 finally:
     apply.close()
 hosts = [result.as_json() for result in apply.results]

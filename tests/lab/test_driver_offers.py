@@ -11,7 +11,7 @@ from rigops.catalog import find_gpu, load
 from rigops.concerns.nvidia_driver.facts import DriverOffers
 from rigops.concerns.nvidia_driver.resolver.answer import resolve_from
 from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request, Resolution
 from rigops.inventory.spec.driver import driver
 from rigops.packages.facts import AptSnapshot, AptWould
 from rigops.packages.sources import asking, deb822, for_snapshots, of_snapshot, with_components
@@ -240,7 +240,7 @@ def test_a_driver_comes_from_whom_it_was_declared_to_come_from(
     assert of_both is not None
     assert {one.maker for one in of_both.origins} == {"Debian", "NVIDIA"}
     if not version:
-        assert isinstance(found, Refusal)
+        assert isinstance(found, Blocker)
         assert "the distribution's own package sources have no driver 580" in found.reason
         return
     assert isinstance(found, Resolution), str(found)

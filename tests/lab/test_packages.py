@@ -33,11 +33,11 @@ from pathlib import Path
 
 from pyinfra import host
 
-from rigops.plan.context import plan_log
+from rigops.plan.context import plan_of
 from rigops.packages.operations import packages
 
 packages(concern="demo", **json.loads(os.environ["WISH"]))
-told = plan_log(host).plan
+told = plan_of(host)
 found = {"packages": asdict(told.packages), "blocked": told.blocked, "notices": told.notices}
 Path(os.environ["TOLD"]).write_text(json.dumps(found))
 """

@@ -104,7 +104,7 @@ class Installation:
 def decide(capture: Capture, choices: Choices, catalog: Catalog) -> Installation:
     """UsageError where a choice or the capture does not allow an installation."""
     release = _release(capture, choices)
-    wired, wireless, warnings = networks.of(capture.network, choices.wifi_secret)
+    wired, wireless, warnings = networks.choose_interfaces(capture.network, choices.wifi_secret)
     if not wired and not wireless:
         raise usage_error(
             message=f"{capture.host}: no captured network interface can be configured",
@@ -149,7 +149,7 @@ def _cautions(capture: Capture) -> list[str]:
 
 def _release(capture: Capture, choices: Choices) -> Release:
     """The chosen one, else that of the host, else the newest."""
-    known = releases.of(choices.distribution)
+    known = releases.for_distribution(choices.distribution)
     system = capture.system
     same = [
         one

@@ -45,7 +45,7 @@ class Wireless:
     secret: str
 
 
-def of(
+def choose_interfaces(
     network: Network, wifi_secret: str | None
 ) -> tuple[tuple[Wired, ...], tuple[Wireless, ...], list[str]]:
     """What is to be configured, and warnings of what is not."""

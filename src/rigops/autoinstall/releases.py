@@ -30,5 +30,5 @@ RELEASES: Final = (
 VERSIONS: Final = tuple(one.version for one in RELEASES)
 
 
-def of(distribution: Distribution) -> tuple[Release, ...]:
+def for_distribution(distribution: Distribution) -> tuple[Release, ...]:
     return tuple(one for one in RELEASES if one.distribution == distribution)

@@ -20,12 +20,11 @@ from rigops.backup.engine import (
     Subvolume,
 )
 from rigops.backup.utc import parse_utc
-from rigops.errors import RigopsError
+from rigops.errors import REPORT_IT, RigopsError
 from rigops.json_fields import Fields
 from rigops.transport.errors import clean
 
 _LONGEST_FIX = 2000  # with a line of authorized_keys in it
-_REPORT_IT = "this is a bug in rigops; report it with the output of -v"
 
 
 class ProgramAnswer:
@@ -72,14 +71,14 @@ class ProgramAnswer:
             raise BackupError(host, *self._errors[0])
         last = clean(stderr.strip().rpartition(b"\n")[2])
         raise BackupError(
-            host, f"the program there ended without a result: {last or 'no output'}", _REPORT_IT
+            host, f"the program there ended without a result: {last or 'no output'}", REPORT_IT
         )
 
 
 def unreadable(host: str) -> BackupError:
     where = f" on {host}" if host else ""
     why = f"the backup program{where} gave an answer that cannot be read"
-    return BackupError(host, why, _REPORT_IT)
+    return BackupError(host, why, REPORT_IT)
 
 
 def read_snapshots(host: str, document: Mapping[str, Any]) -> HostSnapshots:
@@ -90,7 +89,7 @@ def read_snapshots(host: str, document: Mapping[str, Any]) -> HostSnapshots:
 
 
 def _snapshots(host: str, document: Mapping[str, Any]) -> HostSnapshots:
-    found = Fields(document, place=f"{host}: list of snapshots", fix=_REPORT_IT)
+    found = Fields(document, place=f"{host}: list of snapshots", fix=REPORT_IT)
     return HostSnapshots(
         subvolumes=tuple(map(_subvolume, found.each("subvolumes"))),
         targets=tuple(

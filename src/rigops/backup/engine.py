@@ -22,7 +22,6 @@ class BackupError(RigopsError):
     def __init__(self, host: str, message: str, fix: str = "") -> None:
         super().__init__(Problem(message=message, fix=fix, host=host))
         self.message = message
-        self.fix = fix
 
 
 @dataclass(frozen=True, kw_only=True)

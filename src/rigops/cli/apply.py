@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.apply_common import (
-    EXIT_DECLINED,
     conclude,
     consent_options,
     fleet_run,
-    host_options,
     inventory_options,
-    report,
     select_hosts,
 )
-from rigops.cli.applying import Answers, apply
-from rigops.report.terminal import print_lines
+from rigops.cli.hosts import host_options
+from rigops.converge.flow import apply
+from rigops.converge.request import RunOptions
 
 if TYPE_CHECKING:
-    from rigops.converge.request import PreflightWhen
+    from rigops.cli.hosts import AskAccess
+    from rigops.converge.request import PreflightWhen, RebootWhen
 
 
 @click.command("apply")
@@ -71,7 +70,7 @@ def command(
     only: tuple[str, ...],
     skip: tuple[str, ...],
     yes: bool,
-    reboot: str,
+    reboot: RebootWhen,
     serial: int,
     prune: bool,
     allow_busy: bool,
@@ -80,8 +79,7 @@ def command(
     remove_foreign_driver: bool,
     force_reboot_wedged: bool,
     preflight: PreflightWhen,
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
     as_json: bool,
 ) -> int:
     """Apply INVENTORY to its hosts, and prove that P2P works.
@@ -99,33 +97,21 @@ def command(
     hosts, selection, digest = select_hosts(
         inventory_argument, inventory_path, limit=limit, only=only, skip=skip
     )
-    consent = Answers(
+    options = RunOptions(
+        selection=selection,
+        inventory_digest=digest,
+        access=access(),
         yes=yes,
         reboot=reboot,
+        serial=serial,
         prune=prune,
         allow_busy=allow_busy,
         accept_no_trial=accept_no_trial,
         force_reboot_wedged=force_reboot_wedged,
-        serial=serial,
-    )
-    with fleet_run(
-        "apply",
-        hosts,
-        selection,
-        inventory_digest=digest,
-        accepted_keys=accepted_keys,
-        asks_sudo_password=asks_sudo_password,
-        allow_busy=allow_busy,
         upgrade=upgrade,
         remove_foreign_driver=remove_foreign_driver,
-        withholds_removals=yes and not prune,
         preflight=preflight,
-    ) as (run, progress):
-        ending = apply(run, progress, consent)
-    if ending.is_declined:
-        if as_json:
-            report(run.results, as_json=True)
-        return EXIT_DECLINED
-    if ending.is_interrupted:
-        print_lines("", "Interrupted. The state of each host:", err=True)
-    return conclude(run, as_json=as_json, is_interrupted=ending.is_interrupted, shown=ending.shown)
+    )
+    with fleet_run(hosts, options) as (run, screen):
+        ending = apply(run, screen)
+    return conclude(run, ending, as_json=as_json)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
-import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,19 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.catalog import load_once
-from rigops.cli.hosts import (
-    accept_host_key_option,
-    ask_sudo_password_option,
-    host_key_policy,
-    sudo_password,
-)
+from rigops.cli.consent import ConsentScreen
+from rigops.cli.failure import EXIT_DECLINED, EXIT_INTERRUPTED
+from rigops.cli.hosts import require_connector
 from rigops.cli.options import (
     Command,
     combined,
-    common,
     default_inventory,
     inventory_option,
-    json_option,
     read_inventory,
     words,
 )
@@ -37,13 +29,11 @@ from rigops.concerns.concern import HostRequest
 from rigops.concerns.registry import CONCERNS, in_this_version
 from rigops.converge.concerns import Selection, deploys
 from rigops.converge.fleet_run import FleetRun, Interrupts
+from rigops.converge.flow import record
 from rigops.converge.host_run import HostRun
-from rigops.converge.lock import Holder
-from rigops.converge.request import RunOptions
 from rigops.converge.result import exit_code
-from rigops.errors import Problem, RigopsError, usage_error
+from rigops.errors import RigopsError, usage_error
 from rigops.inventory.spec.names import did_you_mean
-from rigops.record import journal
 from rigops.record import lockfile as lock
 from rigops.report.apply import outcome_lines
 from rigops.report.preflight import preflight_lines
@@ -52,18 +42,17 @@ from rigops.transport import Target
 
 if TYPE_CHECKING:
     from rigops.converge.engine import Engine
-    from rigops.converge.request import PreflightWhen
+    from rigops.converge.flow import Ending
+    from rigops.converge.request import RunOptions
     from rigops.converge.result import HostResult
     from rigops.inventory import Inventory, InventoryHost
     from rigops.inventory.spec import RigSpec
-    from rigops.record.lockfile import LockedHost
 
 APPLY_SCHEMA = "rigops.apply/1"
 _DOING = {
     "plan": "planning", "apply": "applying", "release": "releasing", "rollback": "rolling back",
 }  # fmt: skip
 _COMING = [one.name for one in CONCERNS if not one.is_in_this_version]
-EXIT_DECLINED = EXIT_INTERRUPTED = 130
 
 
 inventory_options = combined(
@@ -88,8 +77,6 @@ inventory_options = combined(
         + (f" Not in this version: {', '.join(_COMING)}." if _COMING else ""),
     ),
 )
-
-host_options = combined(ask_sudo_password_option, accept_host_key_option, json_option, common)
 
 
 def consent_options(*, reboot_help: str) -> Callable[[Command], Command]:
@@ -120,7 +107,7 @@ def select_hosts(
 
     A word that is no file is a host or group of the default inventory, as with --limit.
     """
-    selection = Selection.of(only, skip)
+    selection = Selection.from_words(only, skip)
     if argument is not None and option not in {None, argument}:
         raise usage_error(
             message=f"two inventories: {argument} and {option}", key="-i", fix="name one of them"
@@ -141,53 +128,24 @@ def select_hosts(
 
 @contextmanager
 def fleet_run(
-    command: str,
     hosts: Sequence[HostRequest],
-    selection: Selection,
-    *,
-    inventory_digest: str,
-    accepted_keys: Sequence[str],
-    asks_sudo_password: bool,
-    sudo_password_given: str | None = None,
-    allow_busy: bool = False,
-    upgrade: bool = False,
-    remove_foreign_driver: bool = False,
-    keep_holds: bool = False,
-    withholds_removals: bool = False,
-    preflight: PreflightWhen = "auto",
+    options: RunOptions,
     make: Callable[[HostRequest, RunOptions, Engine], HostRun] = HostRun,
-) -> Iterator[tuple[FleetRun, Progress]]:
-    """A run of `command` on these hosts; its connections end with the context."""
-    password = sudo_password_given or sudo_password(asked=asks_sudo_password)
-    started = journal.now()
+) -> Iterator[tuple[FleetRun, ConsentScreen]]:
+    """Of the deploys that are selected; its connections end with the context."""
     with (
         Interrupts() as interrupts,
-        Progress(_DOING[command], interrupts.end_the_question) as progress,
+        Progress(_DOING[options.command], interrupts.end_the_question) as progress,
     ):
-        holder = Holder(f"{getpass.getuser()}@{socket.gethostname()}", str(uuid.uuid4()), started)
-        run = FleetRun(
-            hosts,
-            RunOptions(
-                selection=selection,
-                deploys=deploys(selection),
-                host_keys=host_key_policy(accepted_keys, while_asking=progress.silent),
-                sudo_password=password,
-                holder=holder,
-                inventory_digest=inventory_digest,
-                at=started,
-                tell=progress.say,
-                command=command,
-                allow_busy=allow_busy,
-                upgrade=upgrade,
-                remove_foreign_driver=remove_foreign_driver,
-                keep_holds=keep_holds,
-                withholds_removals=withholds_removals,
-                preflight=preflight,
-            ),
-            make,
+        shown = replace(
+            options,
+            access=options.access.asking(progress.silent),
+            deploys=deploys(options.selection),
+            tell=progress.say,
         )
+        run = FleetRun(hosts, shown, make)
         try:
-            yield run, progress
+            yield run, ConsentScreen(progress, has_changes=options.command != "apply")
         finally:
             run.close()
 
@@ -218,6 +176,11 @@ def host_requests(inventory: Inventory, patterns: Sequence[str]) -> list[HostReq
     ]
 
 
+def host_request(inventory: Inventory, name: str) -> HostRequest:
+    require_connector(inventory.require(name))
+    return next(one for one in host_requests(inventory, ()) if one.name == name)
+
+
 def _with_catalog(host: InventoryHost, inventory: Path) -> tuple[Mapping[str, object], RigSpec]:
     """With the catalog as an absolute path: a deploy does not know the inventory."""
     if not host.spec.catalog:
@@ -227,11 +190,36 @@ def _with_catalog(host: InventoryHost, inventory: Path) -> tuple[Mapping[str, ob
     return {**host.data, "catalog": str(path)}, replace(host.spec, catalog=str(path))
 
 
-def failed_hosts(run: FleetRun) -> frozenset[str]:
-    return frozenset(result.host for result in run.results if result.error is not None)
+def conclude(
+    run: FleetRun,
+    ending: Ending,
+    *,
+    as_json: bool,
+    words: Mapping[str, str] | None = None,
+    is_recorded: bool = True,
+) -> int:
+    """Record and report the run. A record that fails is an error after the report."""
+    if ending.is_declined:
+        if as_json:
+            _report(run.results, as_json=True)
+        return EXIT_DECLINED
+    if ending.is_interrupted:
+        print_lines("", "Interrupted. The state of each host:", err=True)
+    unrecorded = record(run, _tell) if is_recorded else []
+    proofs = [result.preflight for result in run.results if result.preflight]
+    if proofs and not as_json:
+        print_lines(*preflight_lines(proofs, text_width()))
+    _report(run.results, as_json=as_json, words=words, shown=ending.shown)
+    if unrecorded:
+        raise RigopsError(unrecorded)
+    return EXIT_INTERRUPTED if ending.is_interrupted else exit_code(run.results)
 
 
-def report(
+def _tell(text: str) -> None:
+    print_lines(text, err=True)
+
+
+def _report(
     results: Sequence[HostResult],
     *,
     as_json: bool,
@@ -244,50 +232,6 @@ def report(
         print_json({"schema": APPLY_SCHEMA, "hosts": hosts})
     else:
         print_lines(*outcome_lines(results, words, shown=shown))
-
-
-def conclude(
-    run: FleetRun,
-    *,
-    as_json: bool,
-    is_interrupted: bool,
-    words: Mapping[str, str] | None = None,
-    shown: Collection[str] = (),
-) -> int:
-    """Record and report the run. A record that fails is an error after the report."""
-    unrecorded = record(run)
-    proofs = [result.preflight for result in run.results if result.preflight]
-    if proofs and not as_json:
-        print_lines(*preflight_lines(proofs, text_width()))
-    report(run.results, as_json=as_json, words=words, shown=shown)
-    if unrecorded:
-        raise RigopsError(unrecorded)
-    return EXIT_INTERRUPTED if is_interrupted else exit_code(run.results)
-
-
-def record(run: FleetRun) -> list[Problem]:
-    """A line in this machine's journal for each host that was reached; the lockfile."""
-    problems: list[Problem] = []
-    proven: dict[Path, dict[str, LockedHost]] = {}
-    for one in run.runs:
-        if one.result.outcome not in {"not_run", "unreachable"}:
-            with _collect_into(problems):
-                journal.append(one.journal_entry())
-        if one.result.lock is not None and one.request.lock is not None:
-            proven.setdefault(one.request.lock, {})[one.request.name] = one.result.lock
-    for path, hosts in proven.items():
-        with _collect_into(problems):
-            if lock.update(path, hosts):
-                print_lines(f"Wrote {path.name}; keep it with the inventory.", err=True)
-    return problems
-
-
-@contextmanager
-def _collect_into(problems: list[Problem]) -> Iterator[None]:
-    try:
-        yield
-    except RigopsError as error:
-        problems += error.problems
 
 
 def _fits(host: InventoryHost, pattern: str) -> bool:

@@ -120,7 +120,9 @@ def command(
       rigops autoinstall t180 --for ubuntu --root ext4 --out t180-files
     """
     (chosen,) = choose_hosts((host,), inventory_path)
-    capture = captures.newest(Store.of(chosen.spec.rigops_vault if chosen.spec else None), host)
+    capture = captures.newest(
+        Store.from_declared(chosen.spec.rigops_vault if chosen.spec else None), host
+    )
     if capture is None:
         raise usage_error(message=f"{host}: not captured", fix=f"rigops capture {host}", host=host)
     installation = decide(

@@ -8,24 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.hosts import (
-    accept_host_key_option,
-    ask_sudo_password_option,
-    choose_hosts,
-    host_key_policy,
-    sudo_password,
-)
-from rigops.cli.options import common, engine_option, inventory_option, is_verbose, json_option
-from rigops.cli.output import print_json, text_width
+from rigops.cli.engine_answers import engine_options, print_answers
+from rigops.cli.hosts import choose_hosts, host_options
+from rigops.cli.options import engine_option, inventory_option
+from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
-from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rigops.backup.engines import Engines
-    from rigops.cli.backup_hosts import HostAnswer
-    from rigops.cli.hosts import Chosen
+    from rigops.cli.hosts import AskAccess
+    from rigops.hosts.access import Chosen
+    from rigops.hosts.engines import HostAnswer
 
 
 @click.command("backup")
@@ -51,10 +46,7 @@ if TYPE_CHECKING:
     help="Remove what `keep` no longer keeps at once, also more than half of the copies.",
 )
 @engine_option
-@ask_sudo_password_option
-@accept_host_key_option
-@json_option
-@common
+@host_options
 def command(
     *,
     hosts: tuple[str, ...],
@@ -67,8 +59,7 @@ def command(
     accept_lost: bool,
     prune_most: bool,
     engine: str | None,
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
     as_json: bool,
 ) -> int:
     """Take snapshots of HOST now, prune old ones, send what the target lacks, and run borg.
@@ -92,60 +83,20 @@ def command(
     chosen = choose_hosts(hosts, inventory_path)
     from rigops.backup.borg import ACCEPT_LOST
     from rigops.backup.engine import MOVED, PRUNE_MOST
-    from rigops.cli.backup_hosts import Reach, ask_engines, document, exit_code
-    from rigops.report.snapshots import backup_lines, drill_lines, failure_lines, heal_lines
+    from rigops.hosts import backups
+    from rigops.hosts.engines import ask_engines
+    from rigops.report.snapshots import backup_lines, drill_lines, heal_lines
 
     consents = ((MOVED, moved), (ACCEPT_LOST, accept_lost), (PRUNE_MOST, prune_most))
-    reach = Reach(
-        policy=host_key_policy(accepted_keys),
-        sudo_password=sudo_password(asked=asks_sudo_password),
-        verbose=is_verbose(),
-        engine=engine or "",
-        consents=frozenset(name for name, is_given in consents if is_given),
-    )
-    work: Callable[[Chosen, Engines], HostAnswer] = partial(_back_up, dry_run=dry_run)
+    options = engine_options(access(), engine, (name for name, is_given in consents if is_given))
+    work: Callable[[Chosen, Engines], HostAnswer] = partial(backups.back_up, dry_run=dry_run)
     doing, lines = "backing up", partial(backup_lines, dry_run=dry_run)
     if drill:
-        work, doing, lines = _drill, "trying the backup", partial(drill_lines)
+        work, doing, lines = backups.drill, "trying the backup", partial(drill_lines)
     if heal:
-        work, doing, lines = partial(_heal, confirmed=yes), "healing", partial(heal_lines)
+        work, doing, lines = partial(backups.heal, confirmed=yes), "healing", partial(heal_lines)
     is_change = yes if heal else not dry_run
-    answers = ask_engines(chosen, reach, doing, work, is_change=is_change)
-    if as_json:
-        print_json(document(answers))
-        return exit_code(answers)
-    width = text_width()
-    for one in answers:
-        if one.error:
-            print_lines(*failure_lines(one.host, one.error, width))
-        else:
-            print_lines(*lines(one.host, one.value, width))
-    return exit_code(answers)
-
-
-def _back_up(host: Chosen, engines: Engines, *, dry_run: bool) -> HostAnswer:
-    from rigops.cli.backup_hosts import HostAnswer
-    from rigops.cli.borg_key import key_exported
-
-    done = engines.backup(dry_run=dry_run)
-    if not dry_run:
-        done = key_exported(host, engines, done)
-    status = "fail" if done.get("errors") else "ok"
-    shown = {"backup": dict(done), "dry_run": dry_run}
-    return HostAnswer(host=host.name, status=status, done=shown, value=done)
-
-
-def _drill(host: Chosen, engines: Engines) -> HostAnswer:
-    from rigops.cli.backup_hosts import HostAnswer
-
-    done = engines.drill()
-    status = "ok" if done.get("result") == "ok" else "fail"
-    return HostAnswer(host=host.name, status=status, done={"drill": dict(done)}, value=done)
-
-
-def _heal(host: Chosen, engines: Engines, *, confirmed: bool) -> HostAnswer:
-    from rigops.cli.backup_hosts import HostAnswer
-
-    done = engines.heal(confirmed=confirmed)
-    status = "warn" if done.get("to_heal") else "ok"
-    return HostAnswer(host=host.name, status=status, done={"heal": dict(done)}, value=done)
+    answers = ask_engines(chosen, options, doing, work, Terminal(), is_change=is_change)
+    return print_answers(
+        answers, lambda answer, width: lines(answer.host, answer.value, width), as_json=as_json
+    )

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rigops.cli.collected_hosts import CollectedHost
 from rigops.cli.hosts import find_neighbors, host_catalog
 from rigops.cli.options import existing_inventory
 from rigops.cli.output import warn
 from rigops.doctor import notes
 from rigops.doctor.redaction_check import find_change
 from rigops.errors import usage_error
+from rigops.hosts.probing import CollectedHost
 from rigops.probe.bundles.reading import MOST_PASTED, read_all, read_content
 from rigops.probe.bundles.redaction import Redaction
 from rigops.probe.bundles.saving import save, save_all

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rigops.cli.hosts import (
-    accept_host_key_option,
-    ask_sudo_password_option,
     choose_hosts,
-    host_key_policy,
+    host_catalog,
+    host_options,
     locked_hosts,
     read_catalogs,
-    sudo_password,
 )
-from rigops.cli.options import (
-    common,
-    default_inventory,
-    inventory_option,
-    is_verbose,
-    json_option,
-)
+from rigops.cli.options import inventory_option, is_verbose
 from rigops.cli.output import print_json, text_width
+from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 from rigops.report.terminal import print_lines, print_text
 
@@ -31,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rigops.capture.document import Capture, NotCaptured
-    from rigops.cli.hosts import Chosen
+    from rigops.cli.hosts import AskAccess
+    from rigops.hosts.access import Chosen
 
 
 @click.command("capture")
@@ -54,10 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--yes", is_flag=True, help="Run passphrase_command, and try its passphrase, without asking."
 )
-@ask_sudo_password_option
-@accept_host_key_option
-@json_option
-@common
+@host_options
 def command(
     *,
     hosts: tuple[str, ...],
@@ -65,8 +57,7 @@ def command(
     most_days: int,
     snippet: str | None,
     yes: bool,
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
     as_json: bool,
 ) -> int:
     """Capture HOST before a reinstall; say whether its disk is safe to wipe, or what is missing.
@@ -93,11 +84,10 @@ def command(
                 value=one.name,
                 fix="name the inventory with -i, or run rigops init",
             )
-    inventory = inventory_path or default_inventory()
     read_catalogs((one.spec for one in chosen), inventory_path)
-    locked = locked_hosts(chosen, inventory)
+    locked = locked_hosts(chosen, inventory_path)
     from rigops.capture.document import document, exit_code, overall
-    from rigops.cli.capture_hosts import CaptureOptions, capture_hosts
+    from rigops.capture.flow import CaptureOptions, capture_hosts
     from rigops.report.capture import capture_lines
 
     if snippet and as_json:
@@ -105,14 +95,14 @@ def command(
     found = capture_hosts(
         chosen,
         CaptureOptions(
-            policy=host_key_policy(accepted_keys),
-            sudo_password=sudo_password(asked=asks_sudo_password),
-            inventory_path=inventory_path,
+            access=access(),
+            catalog=partial(host_catalog, inventory_path=inventory_path),
             locked=locked,
             most_days=most_days,
             is_confirmed=yes,
             is_snippet=snippet is not None,
         ),
+        Terminal(),
     )
     if snippet:
         return _print_snippets(snippet, chosen, found)

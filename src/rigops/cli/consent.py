@@ -1,94 +1,62 @@
-"""One screen for all that a run needs consent for; and undoing, which needs it."""
+"""One screen for all that a run needs consent for."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.apply_common import failed_hosts
 from rigops.cli.options import is_verbose
 from rigops.cli.output import has_terminal, text_width
+from rigops.converge.flow import REBOOT, Item, Question, Reboot
 from rigops.dataclass import dataclass
 from rigops.report.plan import plan_lines
 from rigops.report.terminal import print_lines, visible
 
 if TYPE_CHECKING:
     from rigops.cli.progress import Progress
-    from rigops.converge.fleet_run import FleetRun
-    from rigops.converge.request import Confirmed
-
-_REBOOT = "reboot"
+    from rigops.converge.result import HostResult
 
 
 @dataclass(frozen=True)
-class Item:
-    """`flag`: what allows it without a question."""
+class ConsentScreen:
+    """Implements rigops.converge.flow.Approver; progress is silent meanwhile."""
 
-    key: str
-    text: str
-    flag: str
+    progress: Progress
+    has_changes: bool  # of the plan, also without -v
 
+    def show(self, results: Sequence[HostResult]) -> None:
+        with self.progress.silent():
+            every, width = is_verbose(), text_width(sys.stderr)
+            has_changes = self.has_changes or every
+            lines = plan_lines(results, width, has_changes=has_changes, has_diffs=every)
+            print_lines(*lines, err=True)
 
-@dataclass(frozen=True)
-class Reboot:
-    """`hosts`: that need it. `choice`: of --reboot.
-
-    `fails`: what does not work from the change until the reboot.
-    """
-
-    hosts: tuple[str, ...]
-    choice: str
-    fails: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, run: FleetRun, choice: str) -> Reboot:
-        its = [one for one in run.runs if one.needs_reboot]
-        fails = dict.fromkeys(what for one in its for what in one.result.fails_until_reboot)
-        return cls(tuple(one.request.name for one in its), choice, tuple(fails))
-
-    @property
-    def is_asked(self) -> bool:
-        return bool(self.hosts) and self.choice == "ask"
-
-    @property
-    def effect(self) -> str:
-        """Of a change that waits for it."""
-        return f"{' and '.join(self.fails)} fails until then" if self.fails else ""
-
-    def allowed_by(self, answer: frozenset[str]) -> frozenset[str]:
-        """The hosts that may be rebooted."""
-        may_reboot = self.choice == "auto" or (self.is_asked and _REBOOT in answer)
-        return frozenset(self.hosts if may_reboot else ())
-
-    def phrase(self, plan: str = "") -> str:
-        names = ", ".join(self.hosts)
-        before = plan.removesuffix(f" {names}")
-        is_same = before != plan and not before.endswith(",")
-        pronoun = "them" if len(self.hosts) > 1 else "it"
-        return f"reboot {pronoun if is_same else names}"
+    def ask(self, question: Question) -> frozenset[str] | None:
+        with self.progress.silent():
+            return ask(question)
 
 
-def ask(plan: str, items: Sequence[Item], *, reboot: Reboot, yes: bool) -> frozenset[str] | None:
-    """The keys of what is allowed beside the plan; None: the plan is declined.
-
-    `plan`: what a yes always does; empty where nothing is pending. `yes`: already confirmed.
-    """
-    if yes:
+def ask(question: Question) -> frozenset[str] | None:
+    """See Approver.ask."""
+    plan, reboot = question.plan, question.reboot
+    if question.is_confirmed:
         plan = ""
     elif reboot.hosts and reboot.choice == "auto":
-        plan = f"{plan} and {reboot.phrase(plan)}" if plan else reboot.phrase()
-    has_choices = bool(items) or reboot.is_asked
+        plan = f"{plan} and {_phrase(reboot, plan)}" if plan else _phrase(reboot)
+    has_choices = bool(question.items) or reboot.is_asked
+    if not has_terminal() and (plan or (has_choices and reboot.is_needed)):
+        what, flag = ("", "--yes") if plan else (" the reboot", "--reboot auto")
+        fix = f"    fix: pass {flag}"
+        print_lines(f"Declined: no terminal to confirm{what} on.", fix, err=True)
+        return None
     if not plan and not (has_choices and has_terminal()):
         return frozenset()
-    if not has_terminal():
-        print_lines("Declined: no terminal to confirm on.", "    fix: pass --yes", err=True)
-        return None
     try:
-        return _asked(plan, items, reboot)
+        return _asked(plan, question.items, reboot)
     except click.Abort:  # Ctrl-C, or the end of the input
         return None
 
@@ -98,25 +66,38 @@ def _asked(plan: str, items: Sequence[Item], reboot: Reboot) -> frozenset[str] |
         return _asked_by_number(plan, items, reboot)
     if reboot.is_asked:
         return _asked_with_reboot(plan, reboot)
-    waits = reboot.choice == "never" and reboot.effect
-    question = f"{plan}, and {reboot.phrase(plan)} later? {reboot.effect}." if waits else f"{plan}?"
-    return frozenset() if click.confirm(_sentence(question), err=True) else None
+    waits = reboot.choice == "never" and _effect(reboot)
+    text = f"{plan}, and {_phrase(reboot, plan)} later? {_effect(reboot)}." if waits else f"{plan}?"
+    return frozenset() if click.confirm(_sentence(text), err=True) else None
+
+
+def _effect(reboot: Reboot) -> str:
+    """Of a change that waits for it."""
+    return f"{' and '.join(reboot.fails)} fails until then" if reboot.fails else ""
+
+
+def _phrase(reboot: Reboot, plan: str = "") -> str:
+    names = ", ".join(reboot.hosts)
+    before = plan.removesuffix(f" {names}")
+    is_same = before != plan and not before.endswith(",")
+    pronoun = "them" if len(reboot.hosts) > 1 else "it"
+    return f"reboot {pronoun if is_same else names}"
 
 
 def _asked_with_reboot(plan: str, reboot: Reboot) -> frozenset[str] | None:
     if not plan:
-        is_confirmed = click.confirm(_sentence(f"{reboot.phrase()} now?"), err=True)
-        return frozenset({_REBOOT} if is_confirmed else ())
-    effect = f" ({reboot.effect})" if reboot.effect else ""
+        is_confirmed = click.confirm(_sentence(f"{_phrase(reboot)} now?"), err=True)
+        return frozenset({REBOOT} if is_confirmed else ())
+    effect = f" ({effect})" if (effect := _effect(reboot)) else ""
     choices = f"[y]es, [c]hange now and reboot later{effect}, [N]o"
-    question = _sentence(f"{plan} and {reboot.phrase(plan)}? {choices}")
+    question = _sentence(f"{plan} and {_phrase(reboot, plan)}? {choices}")
     if len(question) + len(": ") > text_width(sys.stderr):
         print_lines(question.removesuffix(f" {choices}"), err=True)
         question = choices
     while True:
         answer = _answer(question)
         if answer in {"y", "yes"}:
-            return frozenset({_REBOOT})
+            return frozenset({REBOOT})
         if answer in {"c", "change"}:
             return frozenset()
         if answer in {"n", "no"}:
@@ -126,8 +107,8 @@ def _asked_with_reboot(plan: str, reboot: Reboot) -> frozenset[str] | None:
 
 def _asked_by_number(plan: str, items: Sequence[Item], reboot: Reboot) -> frozenset[str] | None:
     if reboot.is_asked:
-        effect = f" ({reboot.effect})" if reboot.effect else ""
-        items = [*items, Item(_REBOOT, f"{reboot.phrase()}{effect}", "--reboot auto")]
+        effect = f" ({effect})" if (effect := _effect(reboot)) else ""
+        items = [*items, Item(REBOOT, f"{_phrase(reboot)}{effect}", "--reboot auto")]
     texts = [visible(item.text) for item in items]
     widest = max(map(len, texts))
     lines = ["To confirm, or to allow by option:", *([f"     {plan}"] if plan else [])]
@@ -166,46 +147,3 @@ def _chosen(answer: str, items: Sequence[Item]) -> frozenset[str] | None:
     numbers = re.split(r"[,\s]+", answer)
     known = all(number in by_number for number in numbers)
     return frozenset(by_number[number] for number in numbers) if known else None
-
-
-@dataclass(frozen=True)
-class Ending:
-    """`shown`: the hosts whose error was shown with the plan."""
-
-    shown: frozenset[str] = frozenset()
-    is_declined: bool = False
-    is_interrupted: bool = False
-
-
-def undo(
-    run: FleetRun,
-    progress: Progress,
-    *,
-    question: Callable[[], str],
-    yes: bool,
-    reboot: str,
-    confirmed: Callable[[frozenset[str]], Confirmed],
-    then: Callable[[], object] = lambda: None,
-) -> Ending:
-    """`question`: what a yes confirms, if anything. `then`: runs after success.
-
-    `confirmed`: takes the hosts that may be rebooted.
-    """
-    shown: frozenset[str] = frozenset()
-    try:
-        run.plan()
-        with progress.silent():
-            width = text_width(sys.stderr)
-            print_lines(*plan_lines(run.results, width, has_diffs=is_verbose()), err=True)
-            shown = failed_hosts(run)
-            asked = Reboot.of(run, reboot)
-            allowed = ask(question(), (), reboot=asked, yes=yes)
-            if allowed is None:
-                return Ending(shown, is_declined=True)
-            given = confirmed(asked.allowed_by(allowed))
-        run.confirm(given)
-        run.carry_out(given)
-        then()
-    except KeyboardInterrupt:
-        return Ending(shown, is_interrupted=True)
-    return Ending(shown)

@@ -11,38 +11,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.hosts import (
-    accept_host_key_option,
-    ask_sudo_password_option,
-    choose_hosts,
-    host_key_policy,
-    locked_hosts,
-    read_catalogs,
-    sudo_password,
-)
-from rigops.cli.options import (
-    common,
-    default_inventory,
-    inventory_option,
-    is_verbose,
-    json_option,
-    paths,
-    words,
-)
+from rigops.cli.hosts import choose_hosts, host_options, locked_hosts, read_catalogs
+from rigops.cli.options import inventory_option, is_verbose, paths, words
 from rigops.cli.output import print_json, text_width
+from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 from rigops.report.terminal import print_lines, print_text, styled
 from rigops.report.words import wrapped
 from rigops.transport import import_ssh
 
 if TYPE_CHECKING:
-    from rigops.cli.collected_hosts import CollectedHost
     from rigops.cli.examiner import Examination, Examiner
-    from rigops.cli.hosts import Chosen
+    from rigops.cli.hosts import AskAccess
+    from rigops.hosts.access import Chosen, HostAccess
+    from rigops.hosts.probing import CollectedHost
     from rigops.inventory.spec import RigSpec
     from rigops.record.lockfile import LockedHost
     from rigops.report.doctor import NextSteps
-    from rigops.transport import HostKeyPolicy
 
 
 @click.command("doctor")
@@ -77,10 +62,7 @@ if TYPE_CHECKING:
 @click.option("--no-root", is_flag=True, help="Do not use sudo.")
 @click.option("--explain", "explained", metavar="ID", help="Show what a check reads, and exit.")
 @click.option("--print-probe", is_flag=True, help="Print the script that hosts run, and exit.")
-@ask_sudo_password_option
-@accept_host_key_option
-@json_option
-@common
+@host_options
 def command(
     *,
     hosts: tuple[str, ...],
@@ -94,8 +76,7 @@ def command(
     no_root: bool,
     explained: str | None,
     print_probe: bool,
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
     as_json: bool,
 ) -> None:
     """Check hosts; show findings with evidence and fixes.
@@ -150,17 +131,15 @@ def command(
         read_catalogs((one.spec for one in collected), inventory_path)
         examined = [examiner().judge(one, None) for one in collected]
     else:
-        policy = host_key_policy(accepted_keys)
         chosen = choose_hosts(hosts, inventory_path, needs_inventory=False)
         read_catalogs((one.spec for one in chosen), inventory_path)
-        locked = locked_hosts(chosen, inventory_path or default_inventory())
+        locked = locked_hosts(chosen, inventory_path)
         examined = _probe(
             chosen,
             examiner,
             locked,
-            policy=policy,
+            access(root=not no_root),
             root=not no_root,
-            password=sudo_password(asked=asks_sudo_password and not no_root),
             all_sections=save_to is not None or not (only or skip),
         )
     if save_to is not None:
@@ -185,7 +164,7 @@ def command(
 def _examiner(
     only: tuple[str, ...], skip: tuple[str, ...], inventory_path: Path | None
 ) -> Examiner:
-    from rigops.cli.collected_hosts import IMPORTING
+    from rigops.hosts.probing import IMPORTING
 
     with IMPORTING:
         from rigops.cli.examiner import Examiner
@@ -197,19 +176,17 @@ def _probe(
     chosen: Sequence[Chosen],
     examiner: Callable[[], Examiner],
     locked: Mapping[str, LockedHost],
+    access: HostAccess,
     *,
-    policy: HostKeyPolicy,
     root: bool,
-    password: str | None,
     all_sections: bool,
 ) -> list[Examination]:
     """What judges is imported while the hosts answer, which takes about as long."""
-    from rigops.cli.collected_hosts import IMPORTING, ProbeOptions, probe_hosts
+    from rigops.hosts.probing import IMPORTING, ProbeOptions, probe_hosts
 
     options = ProbeOptions(
-        policy=policy,
+        access=access,
         root=root,
-        sudo_password=password,
         more=lambda *answer: examiner().ask_for_a_driver(*answer),
     )
     if not all_sections:
@@ -229,7 +206,7 @@ def _probe(
             import rigops.report.doctor  # noqa: F401 - imported while the host answers
         examiner().read_catalogs(one.spec for one in chosen)
 
-    return probe_hosts(chosen, options, judge, import_the_rest)
+    return probe_hosts(chosen, options, judge, Terminal(), import_the_rest)
 
 
 def _next_steps(

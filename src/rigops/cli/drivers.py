@@ -11,15 +11,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from rigops.catalog import Catalog, driver_rows, find_gpu, find_unlisted, load, similar_names
-from rigops.cli.hosts import accept_host_key_option, ask_sudo_password_option
-from rigops.cli.options import (
-    common,
-    existing_inventory,
-    inventory_option,
-    is_verbose,
-    json_option,
-    words,
-)
+from rigops.cli.hosts import host_options
+from rigops.cli.options import existing_inventory, inventory_option, is_verbose, words
 from rigops.cli.output import print_json, text_width
 from rigops.errors import usage_error
 from rigops.report.drivers import SCHEMA, drivers_lines
@@ -27,6 +20,7 @@ from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rigops.catalog.model import DrivenGpu
+    from rigops.cli.hosts import AskAccess
 
 
 def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -51,17 +45,13 @@ def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[Compl
     help="Show which drivers this host could run, and from where (repeatable).",
 )
 @inventory_option
-@ask_sudo_password_option
-@accept_host_key_option
-@json_option
-@common
+@host_options
 def command(
     *,
     gpu_name: str | None,
     hosts: tuple[str, ...],
     inventory_path: Path | None,
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
     as_json: bool,
 ) -> int:
     """Show which NVIDIA drivers are known good or bad for a GPU; with -v the evidence.
@@ -97,13 +87,7 @@ def command(
         )
     from rigops.cli.host_drivers import show_hosts  # slow to import
 
-    return show_hosts(
-        hosts,
-        inventory_path,
-        accepted_keys=accepted_keys,
-        asks_sudo_password=asks_sudo_password,
-        as_json=as_json,
-    )
+    return show_hosts(hosts, inventory_path, access, as_json=as_json)
 
 
 def _additions(inventory_path: Path | None) -> Path | None:

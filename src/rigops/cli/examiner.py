@@ -8,14 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rigops.cli.collected_hosts import CollectedHost, internal_error
-from rigops.cli.driver_choice import chooser, unasked
 from rigops.cli.hosts import host_catalog
+from rigops.concerns.nvidia_driver import from_bundle
+from rigops.concerns.nvidia_driver.choice import chooser
 from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
 from rigops.doctor import notes
 from rigops.doctor.host_report import HostReport, summary
 from rigops.doctor.registry import CHECKS, examine, sections_for
 from rigops.errors import usage_error
+from rigops.hosts.probing import CollectedHost, internal_error
 from rigops.inventory.spec.names import did_you_mean
 from rigops.probe.registry import SECTIONS
 from rigops.probe.snapshot import HostSnapshot
@@ -61,7 +62,8 @@ class Examiner:
         catalog = host_catalog(spec, self._inventory_path)
         findings = examine(HostSnapshot(bundle), spec, catalog, checks=self._checks)
         in_question = any(one.fix and one.fix.concern == NVIDIA_DRIVER.name for one in findings)
-        return unasked(bundle, spec) if in_question else ()
+        needed = from_bundle.sections(spec) if in_question else ()
+        return [section for section in needed if section.name not in bundle.sections]
 
     def judge(self, collected: CollectedHost, locked: LockedHost | None) -> Examination:
         catalog = host_catalog(collected.spec, self._inventory_path)

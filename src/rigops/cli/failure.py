@@ -9,14 +9,12 @@ from itertools import takewhile
 
 import click
 
-from rigops.errors import Problem, RigopsError, UsageError
+from rigops.errors import REPORT_IT, Problem, RigopsError, UsageError
 from rigops.report.terminal import print_lines
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
-
-REPORT_IT = "this is a bug in rigops; report it with the output of -v"
+EXIT_DECLINED = EXIT_INTERRUPTED = 130
 
 
 def explain(error: BaseException, arguments: Sequence[str]) -> int:

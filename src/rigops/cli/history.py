@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.hosts import accept_host_key_option, choose_hosts, for_each, host_key_policy
+from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import print_json, warn
 from rigops.dataclass import dataclass
+from rigops.hosts.parallel import for_each
 from rigops.record import journal
 from rigops.record.journal_shell import JOURNAL, MOST_RUNS, READ
 from rigops.report.history import history_lines
@@ -21,7 +22,7 @@ from rigops.transport import TransportError, connect
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
-    from rigops.cli.hosts import Chosen
+    from rigops.hosts.access import Chosen
     from rigops.record.journal import Run
     from rigops.transport import HostKeyPolicy
 

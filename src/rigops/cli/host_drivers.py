@@ -7,20 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rigops.catalog import driver_rows
-from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, internal_error, probe_hosts
-from rigops.cli.driver_choice import choice
-from rigops.cli.hosts import (
-    choose_hosts,
-    host_catalog,
-    host_key_policy,
-    locked_hosts,
-    read_catalogs,
-    sudo_password,
-)
-from rigops.cli.options import default_inventory
+from rigops.cli.hosts import choose_hosts, host_catalog, locked_hosts, read_catalogs
 from rigops.cli.output import print_json, text_width
+from rigops.cli.terminal import Terminal
 from rigops.concerns.nvidia_driver import from_bundle
+from rigops.concerns.nvidia_driver.choice import choice
 from rigops.errors import HostError
+from rigops.hosts.probing import CollectedHost, ProbeOptions, internal_error, probe_hosts
 from rigops.report.driver_choice import HostChoice, driver_choice_lines
 from rigops.report.drivers import SCHEMA
 from rigops.report.terminal import print_lines
@@ -28,34 +21,26 @@ from rigops.report.terminal import print_lines
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.catalog.model import DrivenGpu
+    from rigops.cli.hosts import AskAccess
     from rigops.record.lockfile import LockedHost
 
 _UNKNOWN = 3
 
 
 def show_hosts(
-    hosts: Sequence[str],
-    inventory_path: Path | None,
-    *,
-    accepted_keys: Sequence[str],
-    asks_sudo_password: bool,
-    as_json: bool,
+    hosts: Sequence[str], inventory_path: Path | None, access: AskAccess, *, as_json: bool
 ) -> int:
     chosen = choose_hosts(hosts, inventory_path)
     read_catalogs((one.spec for one in chosen), inventory_path)
-    locked = locked_hosts(chosen, inventory_path or default_inventory())
-    options = ProbeOptions(
-        policy=host_key_policy(accepted_keys),
-        sudo_password=sudo_password(asked=asks_sudo_password),
-        sections=from_bundle.sections,
-    )
+    locked = locked_hosts(chosen, inventory_path)
+    options = ProbeOptions(access=access(), sections=from_bundle.sections)
 
     def judge(collected: CollectedHost) -> tuple[HostChoice, str]:
         catalog = host_catalog(collected.spec, inventory_path)
         found = _choice(collected, catalog, locked.get(collected.host))
         return found, found.status
 
-    found = probe_hosts(chosen, options, judge)
+    found = probe_hosts(chosen, options, judge, Terminal())
     if as_json:
         rows = [
             row

@@ -1,54 +1,43 @@
-"""The hosts of a command, the host keys that it trusts, and work on many hosts at once."""
+"""The hosts of a command, and how it reaches them."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, wait
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Protocol, cast
 
 import click
 
-from rigops.cli.options import default_inventory, existing_inventory, read_inventory, words
+from rigops.cli.options import (
+    Command,
+    combined,
+    common,
+    default_inventory,
+    existing_inventory,
+    json_option,
+    read_inventory,
+    words,
+)
 from rigops.cli.output import has_keyboard, has_terminal, warn
-from rigops.dataclass import dataclass
 from rigops.errors import usage_error
+from rigops.hosts.access import Chosen, HostAccess
 from rigops.report.terminal import print_lines
 from rigops.transport import LOCAL, HostKeyPolicy, Target
-from rigops.transport.clock import SLICE_S, start_thread
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from rigops.catalog import Catalog
-    from rigops.inventory import Inventory
+    from rigops.inventory import Inventory, InventoryHost
     from rigops.inventory.spec import RigSpec
     from rigops.power import Neighbor
     from rigops.record.lockfile import LockedHost
     from rigops.transport import UnknownKey
 
-Command = TypeVar("Command", bound="Callable[..., Any]")
-Host = TypeVar("Host")
-Outcome = TypeVar("Outcome")
 
-_AT_ONCE = 64
+class AskAccess(Protocol):
+    """`root`: only then the password of sudo is asked for."""
 
-
-@dataclass(frozen=True)
-class Chosen:
-    """A host to reach; `spec` is None where no inventory declares anything for it.
-
-    `neighbors`: other hosts of the inventory on its circuits. `digest`: of the inventory.
-    """
-
-    name: str
-    target: Target
-    spec: RigSpec | None
-    neighbors: tuple[Neighbor, ...] = ()
-    digest: str = ""
+    def __call__(self, *, root: bool = True) -> HostAccess: ...
 
 
 accept_host_key_option = click.option(
@@ -67,6 +56,26 @@ ask_sudo_password_option = click.option(
     is_flag=True,
     help="Ask once for the sudo password of the hosts.",
 )
+
+
+def access_options(function: Command) -> Command:
+    """The options for a command on hosts as root, which gets them as `access`: AskAccess."""
+
+    @wraps(function)
+    def with_access(
+        *, asks_sudo_password: bool, accepted_keys: tuple[str, ...], **others: object
+    ) -> object:
+        policy = host_key_policy(accepted_keys)
+
+        def ask_access(*, root: bool = True) -> HostAccess:
+            return HostAccess(policy, sudo_password(asked=asks_sudo_password and root))
+
+        return function(access=ask_access, **others)
+
+    return ask_sudo_password_option(accept_host_key_option(cast("Command", with_access)))
+
+
+host_options = combined(access_options, json_option, common)
 
 
 def sudo_password(*, asked: bool) -> str | None:
@@ -98,24 +107,13 @@ def choose_hosts(
         print_lines("this machine", err=True)
         return (Chosen("@local", LOCAL, None),)
     chosen = tuple(
-        Chosen(
-            host.name,
-            Target.from_host_data(host.name, host.data),
-            host.spec,
-            find_neighbors(inventory, host.name),
-            inventory.digest,
-        )
-        for host in inventory.hosts
-        if host.connector in {"ssh", "local"}
+        _chosen(host, inventory) for host in inventory.hosts if host.connector in {"ssh", "local"}
     )
     print_lines(f"{inventory.path}: {len(chosen)} host{'s' * (len(chosen) != 1)}", err=True)
     return chosen
 
 
-def host_key_policy(
-    accepted_keys: Iterable[str],
-    while_asking: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> HostKeyPolicy:
+def host_key_policy(accepted_keys: Iterable[str]) -> HostKeyPolicy:
     """Ask about an unknown key on a terminal; without one, refuse it."""
     keys = frozenset(accepted_keys)
     for key in keys:
@@ -129,12 +127,11 @@ def host_key_policy(
 
     def ask(key: UnknownKey) -> bool:
         head = f"Unknown host {key.host}. Its {key.key_type} key:"
-        with while_asking():
-            print_lines(head, f"  {key.fingerprint}", err=True)
-            try:
-                return click.confirm("Trust this key and save it?", err=True)
-            except click.Abort:
-                raise KeyboardInterrupt from None
+        print_lines(head, f"  {key.fingerprint}", err=True)
+        try:
+            return click.confirm("Trust this key and save it?", err=True)
+        except click.Abort:
+            raise KeyboardInterrupt from None
 
     return HostKeyPolicy(accept=keys, ask=ask if has_terminal() else None)
 
@@ -155,55 +152,43 @@ def read_catalogs(specs: Iterable[RigSpec | None], inventory_path: Path | None) 
             host_catalog(spec, inventory_path)
 
 
-def locked_hosts(chosen: Sequence[Chosen], inventory: Path) -> Mapping[str, LockedHost]:
+def locked_hosts(chosen: Sequence[Chosen], inventory_path: Path | None) -> Mapping[str, LockedHost]:
     """What the lockfile of the inventory has of its hosts."""
     from rigops.record import lockfile
 
+    inventory = inventory_path or default_inventory()
     own = {one.name for one in chosen if one.spec is not None}
     known = lockfile.read(lockfile.path_of(inventory)).hosts if own else {}
     return {name: one for name, one in known.items() if name in own}
 
 
-def for_each(
-    hosts: Sequence[Host],
-    work: Callable[[Host], Outcome],
-    meanwhile: Callable[[], None] = lambda: None,
-) -> list[Outcome]:
-    """Outcomes in the order of the hosts; an exception from `work` ends all.
-
-    Each host has a thread, which Ctrl-C does not wait for.
-    """
-    gate = threading.Semaphore(_AT_ONCE)
-
-    def run(host: Host) -> Outcome:
-        with gate:
-            return work(host)
-
-    futures = [start_thread(partial(run, host)) for host in hosts]
-    meanwhile()
-    waiting: Collection[Future[Outcome]] = futures
-    while waiting:
-        done, waiting = wait(waiting, SLICE_S, FIRST_EXCEPTION)
-        for future in done:
-            future.result()
-    return [future.result() for future in futures]
-
-
 def _named(word: str, inventory: Inventory | None) -> Chosen:
     host = inventory.host(word) if inventory else None
-    if host is None:
+    if inventory is None or host is None:
         hint = inventory.nearest(word) if inventory else ""
         if hint:
             warn([f"{word} is not in the inventory; using it as an ssh host; {hint}"])
         return Chosen(word, Target.parse(word), None)
+    require_connector(host)
+    return _chosen(host, inventory)
+
+
+def require_connector(host: InventoryHost) -> None:
     if host.connector not in {"ssh", "local"}:
         raise usage_error(
             message=f"connector {host.connector} is not supported; rigops uses ssh or @local",
-            host=word,
+            host=host.name,
         )
-    target = Target.from_host_data(host.name, host.data)
-    digest = inventory.digest if inventory else ""
-    return Chosen(word, target, host.spec, find_neighbors(inventory, word), digest)
+
+
+def _chosen(host: InventoryHost, inventory: Inventory) -> Chosen:
+    return Chosen(
+        host.name,
+        Target.from_host_data(host.name, host.data),
+        host.spec,
+        find_neighbors(inventory, host.name),
+        inventory.digest,
+    )
 
 
 def find_neighbors(inventory: Inventory | None, name: str) -> tuple[Neighbor, ...]:

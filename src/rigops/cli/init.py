@@ -6,27 +6,27 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rigops.catalog import load
-from rigops.cli.collected_hosts import ProbeOptions, probe_hosts
-from rigops.cli.driver_choice import chooser
-from rigops.cli.hosts import (
-    Chosen,
-    accept_host_key_option,
-    ask_sudo_password_option,
-    host_key_policy,
-    sudo_password,
-)
+from rigops.cli.hosts import access_options
 from rigops.cli.options import DEFAULT_INVENTORY, common, words
+from rigops.cli.terminal import Terminal
 from rigops.concerns.nvidia_driver import from_bundle
+from rigops.concerns.nvidia_driver.choice import chooser
 from rigops.doctor.proposal import propose
+from rigops.hosts.access import Chosen
+from rigops.hosts.probing import ProbeOptions, probe_hosts
 from rigops.probe.registry import SECTIONS
 from rigops.probe.snapshot import HostSnapshot
 from rigops.report.inventory import host_text, inventory_text
 from rigops.report.terminal import print_lines, print_text
 from rigops.transport import Target
+
+if TYPE_CHECKING:
+    from rigops.cli.hosts import AskAccess
 
 _UNREACHED = 3
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -47,15 +47,13 @@ _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
     metavar="TARGET",
     help="Host to probe: an ssh alias or user@host:port (repeatable) [default: this machine].",
 )
-@ask_sudo_password_option
-@accept_host_key_option
+@access_options
 @common
 def command(
     *,
     folder: Path,
     targets: tuple[str, ...],
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
 ) -> None:
     """Probe hosts and write a first inventory, DIR/inventory.py.
 
@@ -72,13 +70,11 @@ def command(
     names = dict.fromkeys(targets or ("@local",))
     chosen = [Chosen(word, Target.parse(word), None) for word in names]
     sections = tuple(dict.fromkeys((*SECTIONS, *from_bundle.sections(None))))
-    options = ProbeOptions(
-        policy=host_key_policy(accepted_keys),
-        sudo_password=sudo_password(asked=asks_sudo_password),
-        sections=lambda _: sections,
-    )
     collected = probe_hosts(
-        chosen, options, lambda one: (one, "not reached" if one.error else "collected")
+        chosen,
+        ProbeOptions(access=access(), sections=lambda _: sections),
+        lambda one: (one, "not reached" if one.error else "collected"),
+        Terminal(),
     )
     catalog = load()
     reached = {one.name: one.target for one in chosen}

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.apply_common import fleet_run, host_options, inventory_options, select_hosts
+from rigops.cli.apply_common import fleet_run, inventory_options, select_hosts
+from rigops.cli.hosts import host_options
 from rigops.cli.options import is_verbose
 from rigops.cli.output import print_json, text_width
+from rigops.converge.request import RunOptions
 from rigops.converge.result import gravest
 from rigops.report.plan import plan_lines, total_lines
 from rigops.report.terminal import print_lines
+
+if TYPE_CHECKING:
+    from rigops.cli.hosts import AskAccess
 
 SCHEMA = "rigops.plan/1"
 _PENDING = 4
@@ -29,8 +35,7 @@ def command(
     only: tuple[str, ...],
     skip: tuple[str, ...],
     fails_pending: bool,
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
     as_json: bool,
 ) -> int:
     """Show what apply would change on the hosts of INVENTORY, and change nothing.
@@ -49,14 +54,10 @@ def command(
     hosts, selection, digest = select_hosts(
         inventory_argument, inventory_path, limit=limit, only=only, skip=skip
     )
-    with fleet_run(
-        "plan",
-        hosts,
-        selection,
-        inventory_digest=digest,
-        accepted_keys=accepted_keys,
-        asks_sudo_password=asks_sudo_password,
-    ) as (run, _):
+    options = RunOptions(
+        command="plan", selection=selection, inventory_digest=digest, access=access()
+    )
+    with fleet_run(hosts, options) as (run, _):
         run.plan()
     if as_json:
         print_json({"schema": SCHEMA, "hosts": [result.plan_json() for result in run.results]})

@@ -8,28 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.hosts import (
-    accept_host_key_option,
-    ask_sudo_password_option,
-    choose_hosts,
-    host_catalog,
-    host_key_policy,
-    read_catalogs,
-    sudo_password,
-)
-from rigops.cli.options import common, inventory_option, is_verbose, json_option
+from rigops.cli.hosts import choose_hosts, host_catalog, host_options, read_catalogs
+from rigops.cli.options import inventory_option, is_verbose
 from rigops.cli.output import print_json, text_width
+from rigops.cli.terminal import Terminal
 from rigops.dataclass import dataclass
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.cli.collected_hosts import CollectedHost
-    from rigops.cli.hosts import Chosen
+    from rigops.cli.hosts import AskAccess
     from rigops.errors import HostError
+    from rigops.hosts.access import Chosen, HostAccess
+    from rigops.hosts.probing import CollectedHost
     from rigops.power import HostPower, Share
     from rigops.power.report import Measured, Source
-    from rigops.transport import HostKeyPolicy
 
 _DUTY = 50
 
@@ -46,17 +39,13 @@ _DUTY = 50
     metavar="PERCENT",
     help="How much of the time all cards work at their limits; the rest counts as idle.",
 )
-@ask_sudo_password_option
-@accept_host_key_option
-@json_option
-@common
+@host_options
 def command(
     *,
     hosts: tuple[str, ...],
     inventory_path: Path | None,
     duty_percent: int,
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
     as_json: bool,
 ) -> None:
     """Show whether supplies and circuits carry the cards' limits, and what the energy costs.
@@ -75,12 +64,7 @@ def command(
     """
     chosen = choose_hosts(hosts, inventory_path)
     read_catalogs((one.spec for one in chosen), inventory_path)
-    found = _probe(
-        chosen,
-        inventory_path,
-        policy=host_key_policy(accepted_keys),
-        password=sudo_password(asked=asks_sudo_password),
-    )
+    found = _probe(chosen, inventory_path, access())
     from rigops.power.report import PowerReport, document, exit_code, shared_circuits
 
     shares = [share for one in found for share in one.power.shares()]
@@ -116,14 +100,10 @@ class _Found:
 
 
 def _probe(
-    chosen: Sequence[Chosen],
-    inventory_path: Path | None,
-    *,
-    policy: HostKeyPolicy,
-    password: str | None,
+    chosen: Sequence[Chosen], inventory_path: Path | None, access: HostAccess
 ) -> list[_Found]:
-    from rigops.cli.collected_hosts import ProbeOptions, internal_error, probe_hosts
     from rigops.doctor.views.host_power import SECTIONS
+    from rigops.hosts.probing import ProbeOptions, internal_error, probe_hosts
 
     def judge(collected: CollectedHost) -> tuple[_Found, str]:
         catalog = host_catalog(collected.spec, inventory_path)
@@ -133,8 +113,8 @@ def _probe(
             found = _by_inventory(collected, catalog, internal_error(collected.host, error))
         return found, "not reached" if found.error else "ok"
 
-    options = ProbeOptions(policy=policy, sudo_password=password, sections=lambda _: SECTIONS)
-    return probe_hosts(chosen, options, judge)
+    options = ProbeOptions(access=access, sections=lambda _: SECTIONS)
+    return probe_hosts(chosen, options, judge, Terminal())
 
 
 def _judge(collected: CollectedHost, catalog: Catalog) -> _Found:

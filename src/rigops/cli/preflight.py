@@ -2,68 +2,42 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
+from rigops.cli.failure import EXIT_DECLINED
 from rigops.cli.hosts import (
     accept_host_key_option,
     choose_hosts,
-    for_each,
     host_catalog,
     host_key_policy,
     read_catalogs,
 )
 from rigops.cli.options import common, inventory_option, json_option, words
-from rigops.cli.output import has_terminal, print_json, text_width, warn
-from rigops.cli.progress import Progress
-from rigops.dataclass import dataclass
-from rigops.errors import HostError, RigopsError, UsageError, usage_error
-from rigops.hostside.p2p.verdict import SKIPPED, UNKNOWN, exit_code
+from rigops.cli.output import has_terminal, print_json, text_width
+from rigops.cli.terminal import Terminal
+from rigops.errors import UsageError, usage_error
+from rigops.hosts.access import HostAccess
+from rigops.hosts.proving import ProofOptions, prove_hosts
+from rigops.hostside.p2p.verdict import exit_code
 from rigops.preflight.chosen_pairs import parse_pairs
 from rigops.preflight.document import document
-from rigops.preflight.found import HostFound, overall
-from rigops.preflight.results import begun, failure, only_over, pairs_of, passed
-from rigops.preflight.run import LEVELS, prove
-from rigops.preflight.siblings import last_rates
-from rigops.probe.sections.rigops_state import STATE
-from rigops.record import journal
-from rigops.record.journal import Preflight, Run
-from rigops.record.proof_shell import recording
+from rigops.preflight.found import overall
+from rigops.preflight.run import LEVELS
 from rigops.report.preflight import preflight_lines
 from rigops.report.preflight_env import environment_lines
 from rigops.report.terminal import print_lines, print_text, visible
-from rigops.transport import TransportError, connect
-from rigops.transport.errors import clean
-from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
-    from rigops.cli.hosts import Chosen
-    from rigops.preflight.found import PairFound
-    from rigops.preflight.siblings import LastRates
-    from rigops.record.failed_proof import FailedProof
-    from rigops.transport import Connection, HostKeyPolicy
+    from rigops.hosts.access import Chosen
 
-EXIT_DECLINED = 130
-_RECORD_S: Final = 60.0
-_WHERE_MANAGED: Final = f'test -d {STATE} || exit 0; exec "$@"'
 _QUESTION = (
     "Copies between GPUs can lock up a machine with broken P2P until it is reset.\nTry them on {}?"
 )
-
-
-@dataclass(frozen=True)
-class _Asked:
-    level: str
-    pairs: tuple[tuple[str, str], ...]
-    inventory: Path | None
 
 
 @click.command("preflight")
@@ -119,7 +93,12 @@ def command(
       eval "$(rigops preflight @local --yes --env)"
       rigops preflight -i inventory.py --yes --json
     """
-    asked = _Asked(level, parse_pairs(pair_words), inventory_path)
+    asked = ProofOptions(
+        access=HostAccess(host_key_policy(accepted_keys)),
+        catalog=partial(host_catalog, inventory_path=inventory_path),
+        level=level,
+        pairs=parse_pairs(pair_words),
+    )
     chosen = choose_hosts(hosts, inventory_path)
     read_catalogs((host.spec for host in chosen), inventory_path)
     if asked.pairs and len(chosen) != 1:
@@ -134,9 +113,7 @@ def command(
         raise _several_hosts("--env", chosen)
     if level != "quick" and not yes and not _confirmed(chosen):
         return EXIT_DECLINED
-    with Progress("connecting") as progress:
-        policy = host_key_policy(accepted_keys, while_asking=progress.silent)
-        found = for_each(chosen, lambda host: _prove(host, policy, asked, progress))
+    found = prove_hosts(chosen, asked, Terminal())
     if as_json:
         print_json(document(found))
     elif as_environment:
@@ -144,13 +121,6 @@ def command(
     else:
         print_lines(*preflight_lines(found, text_width()))
     return exit_code(overall(found))
-
-
-def _last_rates(host: str) -> LastRates | None:
-    """Of this machine's records."""
-    with suppress(RigopsError):
-        return last_rates(journal.read(host=host).runs)
-    return None
 
 
 def _several_hosts(option: str, chosen: Sequence[Chosen]) -> UsageError:
@@ -169,102 +139,3 @@ def _confirmed(chosen: Sequence[Chosen]) -> bool:
         return False
     names = ", ".join(host.name for host in chosen)
     return click.confirm(_QUESTION.format(visible(names)), err=True)
-
-
-def _prove(
-    chosen: Chosen,
-    policy: HostKeyPolicy,
-    asked: _Asked,
-    progress: Progress,
-) -> HostFound:
-    level = asked.level
-    started, began = journal.now(), time.monotonic()
-    recorded: list[FailedProof] = []
-    progress.begin(chosen.name)
-
-    def reach() -> Connection:
-        return connect(chosen.target, host_keys=policy)
-
-    def begin(at_stake: Sequence[PairFound]) -> None:
-        recorded.append(begun(at_stake, started, {}))
-        _warn(_record_there(chosen.name, connection, recording(failed=recorded[0])), progress)
-
-    try:
-        with reach() as connection:
-            found = prove(
-                chosen.name,
-                connection,
-                chosen.spec,
-                level=level,
-                pairs=asked.pairs,
-                last=_last_rates(chosen.name),
-                catalog=host_catalog(chosen.spec, asked.inventory),
-                reconnect=reach,
-                progress=partial(progress.say, chosen.name),
-                before_copies=begin,
-            )
-            found = replace(found, at=started)
-            if level != "quick" and found.status != SKIPPED:
-                seconds = round(time.monotonic() - began, 3)
-                run = _run_of(found, started, seconds)
-                begun_now = recorded[0] if recorded else None
-                _warn(_record(run, found, begun_now, connection, reach), progress)
-            return found
-    except TransportError as error:
-        why = HostError(error.kind, str(error))
-        return HostFound(host=chosen.name, status=UNKNOWN, at=started, error=why)
-    finally:
-        progress.say(chosen.name, "")
-
-
-def _warn(troubles: Sequence[str], progress: Progress) -> None:
-    if troubles:
-        with progress.silent():
-            warn(troubles)
-
-
-def _run_of(found: HostFound, at: str, seconds: float) -> Run:
-    return Run(
-        host=found.host,
-        at=at,
-        inventory_digest="",
-        outcome="proven" if passed(found) else "not_proven",
-        seconds=seconds,
-        versions={},
-        preflight=Preflight(found.status, found.level or "", pairs_of(found)),
-        command="preflight",
-    )
-
-
-def _record(
-    run: Run,
-    found: HostFound,
-    begun_now: FailedProof | None,
-    connection: Connection,
-    reach: Callable[[], Connection],
-) -> Sequence[str]:
-    """Here, and on a host that rigops keeps records on. Gives what could not be recorded."""
-    command = recording(
-        json.dumps(run.as_json()),
-        failed=failure(found, run.at, run.versions),
-        only_over=only_over(found, begun_now),
-        has_passed=passed(found),
-    )
-    try:
-        journal.append(run)
-        if found.error is None:
-            return _record_there(run.host, connection, command)
-        with reach() as again:
-            return _record_there(run.host, again, command)
-    except RigopsError as error:
-        return [f"{run.host}: the result is not recorded everywhere: {error}"]
-
-
-def _record_there(host: str, connection: Connection, command: Sequence[str]) -> Sequence[str]:
-    words = ("sh", "-c", _WHERE_MANAGED, "rigops", *WITHOUT_PASSWORD.argv, *command)
-    done = connection.run(words, deadline_s=_RECORD_S)
-    if done.exit_code == 0:
-        return []
-    said = clean(done.stderr) or f"exit status {done.exit_code}"
-    text = f"{host}: not recorded on the host ({said}), so doctor and apply know nothing of it"
-    return [f"{text}: log in as root, or allow sudo without a password"]

@@ -17,6 +17,8 @@ from rigops.report.words import minutes
 if TYPE_CHECKING:
     from typing_extensions import Self  # from Python 3.11 on in typing
 
+    from rigops.backup.engine import Progress as Copied
+
 _REDRAW_S = 0.2
 _COUNT = re.compile(r"(?<![0-9])[0-9]{1,9}(?= of [0-9])")
 
@@ -59,6 +61,11 @@ class Progress:
                 self._began[host] = time.monotonic()
                 if not self._live:
                     print_lines(f"{host}: {text}", err=True)
+
+    def say_copied(self, host: str, found: Copied) -> None:
+        from rigops.report.snapshots import progress_text
+
+        self.say(host, progress_text(found))
 
     def end(self, host: str, outcome: str) -> None:
         with self._lock:

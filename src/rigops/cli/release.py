@@ -8,26 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.apply_common import (
-    EXIT_DECLINED,
-    EXIT_INTERRUPTED,
-    consent_options,
-    fleet_run,
-    host_options,
-    report,
-)
-from rigops.cli.consent import undo
-from rigops.cli.hosts import choose_hosts
+from rigops.cli.apply_common import conclude, consent_options, fleet_run
+from rigops.cli.hosts import choose_hosts, host_options
 from rigops.cli.options import inventory_option
 from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection
-from rigops.converge.request import Confirmed
-from rigops.converge.result import exit_code
+from rigops.converge.flow import carry_out
+from rigops.converge.request import RunOptions
 from rigops.inventory.spec import RigSpec
 from rigops.record import journal
 
 if TYPE_CHECKING:
+    from rigops.cli.hosts import AskAccess
     from rigops.converge.fleet_run import FleetRun
+    from rigops.converge.request import RebootWhen
 
 _WORDS = {
     "converged": "released; rigops owned nothing",
@@ -47,11 +41,10 @@ def command(
     hosts: tuple[str, ...],
     inventory_path: Path | None,
     yes: bool,
-    reboot: str,
+    reboot: RebootWhen,
     allow_busy: bool,
     drop_holds: bool,
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
     as_json: bool,
 ) -> int:
     """Undo everything that rigops owns on each HOST, and forget the host.
@@ -67,32 +60,21 @@ def command(
     """
     journal.require_writable()  # since it is to keep what the hosts forget
     chosen = choose_hosts(hosts, inventory_path)
-    with fleet_run(
-        "release",
-        [HostRequest(host.name, host.target, {}, RigSpec()) for host in chosen],
-        Selection(),
-        inventory_digest="",
-        accepted_keys=accepted_keys,
-        asks_sudo_password=asks_sudo_password,
+    requests = [HostRequest(host.name, host.target, {}, RigSpec()) for host in chosen]
+    options = RunOptions(
+        command="release",
+        selection=Selection(),
+        access=access(),
+        yes=yes,
+        reboot=reboot,
+        prune=True,
         allow_busy=allow_busy,
         keep_holds=not drop_holds,
         preflight="never",
-    ) as (run, progress):
-        ending = undo(
-            run,
-            progress,
-            question=lambda: _question(run),
-            yes=yes,
-            reboot=reboot,
-            confirmed=lambda reboots: Confirmed(removals=True, reboots=reboots, busy=allow_busy),
-            then=lambda: run.forget(_keep),
-        )
-    if ending.is_declined:
-        if as_json:
-            report(run.results, as_json=True)
-        return EXIT_DECLINED
-    report(run.results, as_json=as_json, words=_WORDS, shown=ending.shown)
-    return EXIT_INTERRUPTED if ending.is_interrupted else exit_code(run.results)
+    )
+    with fleet_run(requests, options) as (run, screen):
+        ending = carry_out(run, screen, _question, then=lambda: run.forget(_keep))
+    return conclude(run, ending, as_json=as_json, words=_WORDS, is_recorded=False)
 
 
 def _question(run: FleetRun) -> str:

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.hosts import ask_sudo_password_option
-from rigops.cli.options import common, inventory_option, is_verbose, json_option, words
+from rigops.capture import store as captures
+from rigops.cli.apply_common import host_request
+from rigops.cli.hosts import ask_sudo_password_option, host_catalog, host_key_policy, sudo_password
+from rigops.cli.options import (
+    common,
+    inventory_option,
+    is_verbose,
+    json_option,
+    read_inventory,
+    words,
+)
 from rigops.cli.output import has_keyboard, print_json, text_width
+from rigops.cli.reprovision_terminal import ReprovisionTerminal
 from rigops.errors import usage_error
+from rigops.hosts.access import HostAccess
+from rigops.record import lockfile
+from rigops.report.reprovision import reprovision_lines
 from rigops.report.terminal import print_lines
+from rigops.reprovision.flow import Reprovision, run
+from rigops.vault.store import Store
+
+if TYPE_CHECKING:
+    from rigops.converge.request import RebootWhen
 
 
 @click.command("reprovision")
@@ -71,7 +91,7 @@ def command(
     accepted_keys: tuple[str, ...],
     asks_password: bool,
     yes: bool,
-    reboot: str,
+    reboot: RebootWhen,
     adopt_parts: bool,
     accept_no_trial: bool,
     asks_sudo_password: bool,
@@ -97,25 +117,39 @@ def command(
             key="--ask-password",
             fix="install your public key on the host, or run it at a terminal",
         )
-    from rigops.cli.reprovision_run import Options, run
-    from rigops.report.reprovision import reprovision_lines
-
-    found = run(
-        Options(
-            host=host,
-            inventory_path=inventory_path,
-            captured_as=captured_as or host,
-            accepted_keys=frozenset(accepted_keys),
-            asks_password=asks_password,
-            asks_sudo_password=asks_sudo_password,
-            yes=yes,
-            reboot=reboot,
-            adopts_parts=adopt_parts,
-            accepts_no_trial=accept_no_trial,
+    inventory = read_inventory(inventory_path)
+    request = host_request(inventory, host)
+    if request.target.local:
+        raise usage_error(message="only a host over ssh can be reprovisioned", host=host)
+    captured_as = captured_as or host
+    if captured_as != host:
+        known = lockfile.read(lockfile.path_of(inventory.path))
+        request = replace(request, locked=known.hosts.get(captured_as))
+    own = Store.from_declared(request.spec.rigops_vault)
+    found = tuple(captures.newest_first(own, captured_as))
+    if not found:
+        raise usage_error(
+            message=f"no capture in {captures.folder_of(own, captured_as)}",
+            host=captured_as,
+            fix="run rigops apply for a host that was never captured; rigops capture needs the "
+            "host as it was",
         )
+    asked = Reprovision(
+        request=request,
+        captures=found,
+        store=own,
+        catalog=host_catalog(request.spec, inventory_path),
+        inventory_digest=inventory.digest,
+        access=HostAccess(host_key_policy(accepted_keys), sudo_password(asked=asks_sudo_password)),
+        asks_password=asks_password,
+        yes=yes,
+        reboot=reboot,
+        adopts_parts=adopt_parts,
+        accepts_no_trial=accept_no_trial,
     )
+    result = run(asked, ReprovisionTerminal())
     if as_json:
-        print_json(found.as_json())
+        print_json(result.as_json())
     else:
-        print_lines(*reprovision_lines(found, text_width(), verbose=is_verbose()))
-    return found.exit_code
+        print_lines(*reprovision_lines(result, text_width(), verbose=is_verbose()))
+    return result.exit_code

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.hosts import (
-    accept_host_key_option,
-    ask_sudo_password_option,
-    choose_hosts,
-    host_key_policy,
-    sudo_password,
-)
-from rigops.cli.options import common, engine_option, inventory_option, is_verbose, json_option
-from rigops.cli.output import has_terminal, print_json, text_width
+from rigops.cli.engine_answers import engine_options, print_answers
+from rigops.cli.failure import EXIT_DECLINED
+from rigops.cli.hosts import choose_hosts, host_options
+from rigops.cli.options import engine_option, inventory_option
+from rigops.cli.output import has_terminal
+from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
-    from rigops.backup.engine import RestoreRequest
-    from rigops.backup.engines import Engines
-    from rigops.cli.backup_hosts import HostAnswer
-    from rigops.cli.hosts import Chosen
-
-EXIT_DECLINED = 130
+    from rigops.cli.hosts import AskAccess
 
 
 @click.command("restore")
@@ -49,10 +41,7 @@ EXIT_DECLINED = 130
 @click.option("--dry-run", is_flag=True, help="Show what would be restored; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask before replacing PATH.")
 @engine_option
-@ask_sudo_password_option
-@accept_host_key_option
-@json_option
-@common
+@host_options
 def command(
     *,
     host: str,
@@ -65,8 +54,7 @@ def command(
     dry_run: bool,
     yes: bool,
     engine: str | None,
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
     as_json: bool,
 ) -> int:
     """Bring back PATH of HOST: a file, a directory or a whole subvolume.
@@ -91,10 +79,11 @@ def command(
     from rigops.backup.engine import RestoreRequest
     from rigops.backup.engines import exactly
     from rigops.backup.when import parse_when
-    from rigops.cli.backup_hosts import Reach, ask_engines, document, exit_code
-    from rigops.report.snapshots import failure_lines, restored_lines
+    from rigops.hosts.backups import restore
+    from rigops.hosts.engines import ask_engines
+    from rigops.report.snapshots import question_text, restored_lines
 
-    now = datetime.now().astimezone()
+    now, terminal = datetime.now().astimezone(), Terminal()
     request = RestoreRequest(
         path=path, at=parse_when(when, now), place=place, to=to, in_place=in_place
     )
@@ -102,50 +91,25 @@ def command(
         _decline("no terminal to confirm on", "pass --yes, or leave --in-place out")
         return EXIT_DECLINED
     chosen = choose_hosts([host], inventory_path)
-    reach = Reach(
-        policy=host_key_policy(accepted_keys),
-        sudo_password=sudo_password(asked=asks_sudo_password),
-        verbose=is_verbose(),
-        engine=engine or ("btrfs" if place else ""),
-    )
+    options = engine_options(access(), engine or ("btrfs" if place else ""))
     if in_place and not (yes or dry_run):
-        (planned,) = ask_engines(chosen, reach, "looking for it", _work(request, dry_run=True))
+        work = partial(restore, request=request, dry_run=True)
+        (planned,) = ask_engines(chosen, options, "looking for it", work, terminal)
         if planned.error is None:
-            if not _confirmed(host, planned, now):
+            if not click.confirm(question_text(host, planned.value, now), err=True):
                 _decline("nothing was changed", "")
                 return EXIT_DECLINED
             request = exactly(request, planned.value)
-            reach = replace(reach, engine=planned.value["engine"])
-    answers = ask_engines(
-        chosen, reach, "restoring", _work(request, dry_run=dry_run), is_change=not dry_run
+            options = replace(options, engine=planned.value["engine"])
+    work = partial(restore, request=request, dry_run=dry_run)
+    answers = ask_engines(chosen, options, "restoring", work, terminal, is_change=not dry_run)
+    return print_answers(
+        answers,
+        lambda answer, width: restored_lines(
+            answer.host, answer.value, now, width, dry_run=dry_run
+        ),
+        as_json=as_json,
     )
-    if as_json:
-        print_json(document(answers))
-        return exit_code(answers)
-    (answer,), width = answers, text_width()
-    if answer.error:
-        print_lines(*failure_lines(answer.host, answer.error, width))
-    else:
-        print_lines(*restored_lines(answer.host, answer.value, now, width, dry_run=dry_run))
-    return exit_code(answers)
-
-
-def _work(request: RestoreRequest, *, dry_run: bool) -> Callable[[Chosen, Engines], HostAnswer]:
-    from rigops.cli.backup_hosts import HostAnswer
-
-    def work(host: Chosen, engines: Engines) -> HostAnswer:
-        done = engines.restore(request, dry_run=dry_run)
-        shown = {"restored": dict(done), "dry_run": dry_run}
-        status = "warn" if done.get("to_do") else "ok"
-        return HostAnswer(host=host.name, status=status, done=shown, value=done)
-
-    return work
-
-
-def _confirmed(host: str, planned: HostAnswer, now: datetime) -> bool:
-    from rigops.report.snapshots import question_text
-
-    return click.confirm(question_text(host, planned.value, now), err=True)
 
 
 def _decline(why: str, fix: str) -> None:

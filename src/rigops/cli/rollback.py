@@ -2,45 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from rigops.cli.apply_common import (
-    EXIT_DECLINED,
-    conclude,
-    consent_options,
-    fleet_run,
-    host_options,
-    host_requests,
-    report,
-)
-from rigops.cli.config_rollback import CONFIG_WORDS, earlier_request, lines_to_change
-from rigops.cli.consent import undo
-from rigops.cli.hosts import host_key_policy
+from rigops.backup.when import parse_when
+from rigops.cli.apply_common import conclude, consent_options, fleet_run, host_request
+from rigops.cli.hosts import host_options
 from rigops.cli.options import inventory_option, read_inventory
-from rigops.cli.root_rollback import roll_back_root
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.converge.concerns import Selection
-from rigops.converge.request import Confirmed
+from rigops.converge.config_rollback import earlier_request, lines_to_change
+from rigops.converge.flow import carry_out
+from rigops.converge.host_run import HostRun
+from rigops.converge.request import RunOptions
+from rigops.converge.root_rollback import RootRollback
+from rigops.dataclass import dataclass
 from rigops.errors import usage_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from rigops.cli.hosts import AskAccess
     from rigops.concerns.concern import HostRequest
+    from rigops.converge.engine import Engine
     from rigops.converge.fleet_run import FleetRun
-    from rigops.converge.host_run import HostRun
-    from rigops.inventory import Inventory
+    from rigops.converge.request import RebootWhen
+    from rigops.hosts.access import HostAccess
 
-_DRIVER = "nvidia_driver"
-_WORDS = {
-    "converged": "already has that driver",
-    "changed": "the driver that was proven before is installed",
-    "reboot_owed": "the driver that was proven before is installed, reboot pending",
-}
+_DRIVER: Final = "nvidia_driver"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rollback:
+    """`hints`: what to change in the inventory, which still has what was gone back from.
+
+    `is_reboot`: it is nothing without its reboot.
+    """
+
+    request: HostRequest
+    question: str
+    words: Mapping[str, str]
+    selection: Selection = Selection()
+    prune: bool = False
+    is_reboot: bool = False
+    make: Callable[[HostRequest, RunOptions, Engine], HostRun] = HostRun
+    hints: Callable[[HostRun], Iterable[str]] = lambda _: ()
+
+    def confirms(self, run: FleetRun) -> str:
+        """The question is asked only where there is something to do."""
+        results = [result for result in run.results if result.error is None]
+        return self.question if any(result.pending for result in results) else ""
 
 
 @click.command("rollback")
@@ -70,10 +85,9 @@ def command(
     what: str,
     when: str,
     yes: bool,
-    reboot: str,
+    reboot: RebootWhen,
     allow_busy: bool,
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
     as_json: bool,
 ) -> int:
     """Bring HOST back to its earlier driver or configuration, or its root back to a snapshot.
@@ -98,72 +112,78 @@ def command(
     """
     if when and what != "root":
         raise usage_error(message="only --what root takes a time", key="--at", value=when)
+    if what == "root" and reboot == "never":
+        raise usage_error(
+            message="the root changes only with a reboot",
+            key="--reboot",
+            value=reboot,
+            accepted="ask or auto",
+        )
     inventory = read_inventory(inventory_path)
-    request = _host_request(inventory, host)
+    request, given = host_request(inventory, host), access()
     if what == "root":
-        return roll_back_root(
-            request,
-            inventory.digest,
-            when,
-            yes=yes,
-            reboot=reboot,
-            allow_busy=allow_busy,
-            accepted_keys=accepted_keys,
-            asks_sudo_password=asks_sudo_password,
-            as_json=as_json,
-        )
-    now = request.data
-    if what == "config":
-        request = earlier_request(request, host_key_policy(accepted_keys))
-        selection, words = Selection.of((), [_DRIVER]), CONFIG_WORDS
-    elif request.spec.driver is None:
-        raise usage_error(message=f"no driver is declared for {host}", host=host, key="driver")
+        rollback = _root(request, when)
     else:
-        request = replace(request, back=True)
-        selection, words = Selection.of([_DRIVER], ()), _WORDS
-    with fleet_run(
-        "rollback",
-        [request],
-        selection,
+        rollback = _config(request, given) if what == "config" else _driver(request)
+    options = RunOptions(
+        command="rollback",
+        selection=rollback.selection,
         inventory_digest=inventory.digest,
-        accepted_keys=accepted_keys,
-        asks_sudo_password=asks_sudo_password,
+        access=given,
+        yes=yes,
+        reboot=reboot,
+        prune=rollback.prune,
         allow_busy=allow_busy,
-    ) as (run, progress):
-        ending = undo(
-            run,
-            progress,
-            question=lambda: _question(run, what),
-            yes=yes,
-            reboot=reboot,
-            confirmed=lambda reboots: Confirmed(
-                removals=what == "config", reboots=reboots, busy=allow_busy
-            ),
-        )
-    if ending.is_declined:
-        if as_json:
-            report(run.results, as_json=True)
-        return EXIT_DECLINED
-    for one in run.runs:
-        if one.result.outcome in {"converged", "changed", "reboot_owed"}:
-            is_driver = what == "driver"
-            hints = _driver_to_change(one) if is_driver else lines_to_change(now, request)
-            one.result.story += hints
-    return conclude(
-        run,
-        as_json=as_json,
-        is_interrupted=ending.is_interrupted,
-        words=words,
-        shown=ending.shown,
+    )
+    with fleet_run([rollback.request], options, rollback.make) as (run, screen):
+        ending = carry_out(run, screen, rollback.confirms, needs_reboot=rollback.is_reboot)
+    for host_run in run.runs:
+        if host_run.result.outcome in {"converged", "changed", "reboot_owed"}:
+            host_run.result.story += rollback.hints(host_run)
+    return conclude(run, ending, as_json=as_json, words=rollback.words)
+
+
+def _driver(request: HostRequest) -> _Rollback:
+    if request.spec.driver is None:
+        name = request.name
+        raise usage_error(message=f"no driver is declared for {name}", host=name, key="driver")
+    return _Rollback(
+        request=replace(request, back=True),
+        selection=Selection.from_words([_DRIVER], ()),
+        question="reinstall this driver",
+        hints=_driver_to_change,
+        words={
+            "converged": "already has that driver",
+            "changed": "the driver that was proven before is installed",
+            "reboot_owed": "the driver that was proven before is installed, reboot pending",
+        },
     )
 
 
-def _host_request(inventory: Inventory, name: str) -> HostRequest:
-    if inventory.host(name) is None:
-        raise usage_error(
-            message="not in the inventory", key="HOST", value=name, fix=inventory.nearest(name)
-        )
-    return next(one for one in host_requests(inventory, ()) if one.name == name)
+def _config(request: HostRequest, access: HostAccess) -> _Rollback:
+    earlier = earlier_request(request, access)
+    return _Rollback(
+        request=earlier,
+        selection=Selection.from_words((), [_DRIVER]),
+        question="go back to this configuration",
+        prune=True,
+        hints=lambda _: lines_to_change(request.data, earlier),
+        words={
+            "converged": "already has that configuration",
+            "changed": "what was declared before is in force",
+            "reboot_owed": "what was declared before is written, reboot pending",
+        },
+    )
+
+
+def _root(request: HostRequest, when: str) -> _Rollback:
+    return _Rollback(
+        request=request,
+        question="roll back the root",
+        is_reboot=True,
+        make=partial(RootRollback, at=parse_when(when, datetime.now().astimezone())),
+        words={"changed": "the root of the snapshot runs", "reboot_owed": "not touched"},
+    )
 
 
 def _driver_to_change(run: HostRun) -> Iterator[str]:
@@ -178,9 +198,3 @@ def _driver_to_change(run: HostRun) -> Iterator[str]:
             f'the inventory declares driver = "{declared.text}"; write driver = "{version}", '
             "or the next apply installs the newer one again"
         )
-
-
-def _question(run: FleetRun, what: str) -> str:
-    pending = any(result.error is None and result.pending for result in run.results)
-    verb = {"driver": "reinstall this driver", "config": "go back to this configuration"}[what]
-    return verb if pending else ""

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.hosts import (
-    accept_host_key_option,
-    ask_sudo_password_option,
-    choose_hosts,
-    host_key_policy,
-    sudo_password,
-)
-from rigops.cli.options import common, engine_option, inventory_option, is_verbose, json_option
-from rigops.cli.output import print_json, text_width
+from rigops.cli.engine_answers import engine_options, print_answers
+from rigops.cli.hosts import choose_hosts, host_options
+from rigops.cli.options import engine_option, inventory_option, is_verbose
+from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
-from rigops.report.terminal import print_lines, print_text
+from rigops.report.terminal import print_text
 
 if TYPE_CHECKING:
     from rigops.backup.engines import Engines
-    from rigops.cli.backup_hosts import HostAnswer
-    from rigops.cli.hosts import Chosen
+    from rigops.cli.hosts import AskAccess
+    from rigops.hosts.access import Chosen
 
 
 @click.command("snapshots")
@@ -37,10 +33,7 @@ if TYPE_CHECKING:
     help="Print what the server of send_to needs: pipe it into a shell there.",
 )
 @engine_option
-@ask_sudo_password_option
-@accept_host_key_option
-@json_option
-@common
+@host_options
 def command(
     *,
     hosts: tuple[str, ...],
@@ -48,8 +41,7 @@ def command(
     no_sizes: bool,
     is_setup: bool,
     engine: str | None,
-    asks_sudo_password: bool,
-    accepted_keys: tuple[str, ...],
+    access: AskAccess,
     as_json: bool,
 ) -> int:
     """Show which snapshots and backups exist where, why each stays, and which go next.
@@ -68,38 +60,24 @@ def command(
 
         if len(hosts) != 1:
             raise usage_error(message="--target-setup takes one HOST", key="HOST")
-        password = sudo_password(asked=asks_sudo_password)
-        policy = host_key_policy(accepted_keys)
-        print_text(setup_script(hosts[0], inventory_path, policy, password))
+        print_text(setup_script(hosts[0], inventory_path, access()))
         return 0
     chosen = choose_hosts(hosts, inventory_path)
     from rigops.backup.engine import judge_snapshots
-    from rigops.cli.backup_hosts import HostAnswer, Reach, ask_engines, document, exit_code
-    from rigops.report.snapshots import failure_lines, snapshots_lines
+    from rigops.hosts.engines import HostAnswer, ask_engines
+    from rigops.report.snapshots import snapshots_lines
 
     def work(host: Chosen, engines: Engines) -> HostAnswer:
         found = engines.list(sizes=not no_sizes)
         status = judge_snapshots(found)
         return HostAnswer(host=host.name, status=status, done=found.raw, value=found)
 
-    reach = Reach(
-        policy=host_key_policy(accepted_keys),
-        sudo_password=sudo_password(asked=asks_sudo_password),
-        verbose=is_verbose(),
-        engine=engine or "",
-    )
-    answers = ask_engines(chosen, reach, "reading snapshots", work)
-    if as_json:
-        print_json(document(answers))
-        return exit_code(answers)
-    now, width = datetime.now().astimezone(), text_width()
-    for number, one in enumerate(answers):
-        if number:
-            print_lines("")
-        if one.error:
-            print_lines(*failure_lines(one.host, one.error, width))
-        else:
-            print_lines(
-                *snapshots_lines(one.host, one.status, one.value, now, width, verbose=is_verbose())
-            )
-    return exit_code(answers)
+    def lines(answer: HostAnswer, width: int) -> Iterable[str]:
+        return snapshots_lines(
+            answer.host, answer.status, answer.value, now, width, verbose=is_verbose()
+        )
+
+    options = engine_options(access(), engine)
+    answers = ask_engines(chosen, options, "reading snapshots", work, Terminal())
+    now = datetime.now().astimezone()
+    return print_answers(answers, lines, as_json=as_json, between=("",))

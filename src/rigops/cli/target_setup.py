@@ -10,25 +10,17 @@ from rigops.concerns.snapshots.decide import is_remote, server_path, target_setu
 from rigops.concerns.snapshots.record import PUBLIC_KEY
 from rigops.errors import Problem, RigopsError, usage_error
 from rigops.hostside.packing import pack
-from rigops.transport import Target, connect, with_password
-from rigops.transport.privilege import WITHOUT_PASSWORD
+from rigops.transport import Target
 
 if TYPE_CHECKING:
-    from rigops.transport import HostKeyPolicy
+    from rigops.hosts.access import HostAccess
 
 _READ_S: Final = 30.0
 
 
-def setup_script(
-    name: str, inventory_path: Path | None, policy: HostKeyPolicy, password: str | None
-) -> str:
+def setup_script(name: str, inventory_path: Path | None, access: HostAccess) -> str:
     """For the server's shell."""
-    inventory = read_inventory(inventory_path)
-    host = inventory.host(name)
-    if host is None:
-        raise usage_error(
-            message="not in the inventory", key="HOST", value=name, fix=inventory.nearest(name)
-        )
+    host = read_inventory(inventory_path).require(name)
     declared = host.spec.snapshots
     send_to = declared.send_to if declared else None
     if send_to is None or not is_remote(send_to):
@@ -38,8 +30,7 @@ def setup_script(
             key="snapshots",
             fix='declare "send_to": "root@server:/path" in it',
         )
-    with connect(Target.from_host_data(name, host.data), host_keys=policy) as connection:
-        privilege = with_password(connection, password) if password else WITHOUT_PASSWORD
+    with access.open(Target.from_host_data(name, host.data)) as (connection, privilege):
         done = connection.run(["cat", PUBLIC_KEY], privilege=privilege, deadline_s=_READ_S)
     key = done.stdout.decode(errors="replace").strip()
     if done.exit_code != 0 or len(key.split()) < 2:  # noqa: PLR2004 - its kind and the key

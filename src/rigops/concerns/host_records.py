@@ -23,7 +23,7 @@ from rigops.packages.records import (
     PackageWork,
 )
 from rigops.record import Proven, declared, journal
-from rigops.record.declared import Declared
+from rigops.record.declared import DeclaredKeys
 from rigops.record.failed_proof import FailedProof
 from rigops.record.journal_shell import JOURNAL
 from rigops.record.proof_shell import FAILED_PROOF, PROVEN
@@ -75,7 +75,7 @@ _OF_NO_CONCERN: Final = (
     HostRecord(
         declared.PATH,
         "rigops init does not know all that was declared for it",
-        Declared.from_json,
+        DeclaredKeys.from_json,
         "remove it; the next change of the host writes it anew",
     ),
 )
@@ -122,5 +122,5 @@ def has_lost_holds(state: RigopsState) -> bool:
     if HOLDS_RECORD in state.records or not state.are_files_known:
         return False
     return driver.pinned(state.records.get(driver.PATH)) is not None or bool(
-        Ownership.of(state).paths_of(DRIVER)
+        Ownership.from_state(state).paths_of(DRIVER)
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rigops.concerns import registry
-from rigops.converge.result import Blocked
+from rigops.converge.result import Blocker
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError
 from rigops.inventory.spec.names import did_you_mean
@@ -26,7 +26,7 @@ class Selection:
     skip: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, only: Iterable[str], skip: Iterable[str]) -> Selection:
+    def from_words(cls, only: Iterable[str], skip: Iterable[str]) -> Selection:
         names = [one.name for one in registry.CONCERNS]
         for option, concern in [("--only", c) for c in only] + [("--skip", c) for c in skip]:
             if concern not in names:
@@ -50,10 +50,10 @@ def deploys(selection: Selection) -> list[Path]:
     return [one.path for one in registry.in_this_version() if selection.has(one.name)]
 
 
-def blocked(spec: RigSpec, selection: Selection) -> tuple[Blocked, ...]:
+def blocked(spec: RigSpec, selection: Selection) -> tuple[Blocker, ...]:
     """Declarations whose concern this version does not have."""
     return tuple(
-        Blocked(one.name, keys, _NOT_IN_THIS_VERSION)
+        Blocker(one.name, keys, _NOT_IN_THIS_VERSION)
         for one in registry.CONCERNS
         if selection.has(one.name)
         and not one.is_in_this_version

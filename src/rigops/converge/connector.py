@@ -98,7 +98,7 @@ class RigopsConnector(BaseConnector):
     channel: HostChannel
 
     @staticmethod
-    def of(host: Host) -> RigopsConnector:
+    def for_host(host: Host) -> RigopsConnector:
         return cast("RigopsConnector", host.connector)
 
     @staticmethod

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rigops.probe.sections.os_release import OsRelease
 
 
-def refusal(system: OsRelease | None, spec: RigSpec) -> str | None:
+def blocker(system: OsRelease | None, spec: RigSpec) -> str | None:
     """Why nothing is changed there, with what a person can put in instead."""
     if system is None:
         return None

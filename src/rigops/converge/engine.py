@@ -25,7 +25,8 @@ from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 
 from rigops.converge.connector import FOREIGN, HostChannel, RigopsConnector
 from rigops.converge.errors import DeployError
-from rigops.plan.context import Consent, PlanLog, context_of, needs_reboot, plan_log, provide
+from rigops.plan.change import Plan
+from rigops.plan.context import Consent, context_of, needs_reboot, plan_of, provide
 from rigops.probe.collect import collect
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from pyinfra.api.state import StateOperationMeta
 
     from rigops.facts.sections import SectionFact
-    from rigops.plan.change import Plan
     from rigops.plan.context import TrialOptions
     from rigops.probe.bundle import Bundle
 
@@ -102,7 +102,7 @@ class Engine:
         cache = channel.cache
         for fact, value in known:
             cache.seed(fact, value)
-        RigopsConnector.of(host).channel = channel
+        RigopsConnector.for_host(host).channel = channel
         host.connected = True
         fetch = partial(type(host).get_fact, host)
 
@@ -127,7 +127,7 @@ class Engine:
     ) -> Plan:
         """`reboot_reasons` is asked at the host after its deploys."""
         host = self._host(name)
-        channel = RigopsConnector.of(host).channel
+        channel = RigopsConnector.for_host(host).channel
         cache = channel.cache
         for _ in range(_GUESSES):
             with cache.guessing():
@@ -171,7 +171,7 @@ class Engine:
         self._run(host, deploys, lambda _: None)
         for concern, reason in reboot_reasons():
             needs_reboot(host, concern, reason)
-        return plan_log(host).plan
+        return plan_of(host)
 
     def _start(
         self, name: str, stage: StateStage, consent: Consent, trial: TrialOptions | None
@@ -183,14 +183,14 @@ class Engine:
         self._state.ops[host] = {}
         self._state.op_meta = {}
         context = context_of(host)
-        context.consent, context.trial, context.log = consent, trial, PlanLog()
-        context.shown = None
+        context.consent, context.trial, context.shown = consent, trial, None
+        context.plan, context.reported, context.wanted_paths = Plan(), set(), {}
         return host
 
     def _run(self, host: Host, deploys: Sequence[Path], tell: Callable[[str], None]) -> None:
         ctx_host.set(host)
         ctx_config.set(self._state.config.copy())
-        channel = RigopsConnector.of(host).channel
+        channel = RigopsConnector.for_host(host).channel
         try:
             for path in deploys:
                 tell(path.stem)
@@ -210,12 +210,12 @@ class Engine:
 
     def _refuse_foreign(self, host: Host, concern: str, before: Collection[str]) -> None:
         """Operations that would change something and report nothing: pyinfra's own, for example."""
-        log = plan_log(host)
+        reported, plan = context_of(host).reported, plan_of(host)
         for operation_hash, data in self._state.ops[host].items():
-            is_new = operation_hash not in before and operation_hash not in log.reported
+            is_new = operation_hash not in before and operation_hash not in reported
             if is_new and data.operation_meta.will_change:
                 names = ", ".join(sorted(self._state.get_op_meta(operation_hash).names))
-                log.blocked.append((concern, f"{names}: {FOREIGN}"))
+                plan.blocked += ((concern, f"{names}: {FOREIGN}"),)
 
     def _what_failed(self, host: Host) -> str:
         for operation_hash, data in self._state.ops[host].items():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # from Python 3.11 on in typing
 
     from rigops.concerns.concern import HostRequest
-    from rigops.converge.request import Confirmed, RunOptions
+    from rigops.converge.request import RunOptions
     from rigops.converge.result import HostResult
 
 
@@ -36,6 +36,7 @@ class FleetRun:
         engine = Engine({one.name: one.data for one in hosts})
         for one in hosts:
             engine.provide(one.name, one.spec)
+        self.options = options
         self._hosts = [make(one, options, engine) for one in hosts]
 
     @property
@@ -55,27 +56,27 @@ class FleetRun:
         """At these hosts the package manager finishes what it began; the plan is made for that."""
         _at_once([run for run in self._working() if run.request.name in names], HostRun.repair)
 
-    def confirm(self, confirmed: Confirmed) -> None:
+    def confirm(self, *, removals: bool, no_trial: bool) -> None:
         for run in self._working():
             with run.keep_errors():
-                run.confirm(confirmed)
+                run.confirm(removals=removals, no_trial=no_trial)
 
-    def carry_out(self, confirmed: Confirmed) -> None:
-        """Everything that follows consent."""
+    def carry_out(self, reboots: Collection[str]) -> None:
+        """Everything that follows consent. `reboots`: of these hosts."""
         _at_once(self._working(), lambda run: run.renew())
         going = [run for run in self._working() if run.can_act]
         for run in self._working():
             if not run.can_act:
                 run.result.outcome = "refused"
         _at_once(going, lambda run: run.change())
-        to_restart = [run for run in going if run.request.name in confirmed.reboots]
+        to_restart = [run for run in going if run.request.name in reboots]
         to_restart = [run for run in to_restart if run.result.outcome == "reboot_owed"]
         others = [run for run in going if run not in to_restart]
         _at_once(others, _finish)
-        self._restart([run for run in to_restart if not run.request.target.local], confirmed)
+        self._restart([run for run in to_restart if not run.request.target.local])
         # This machine last: it takes the run with it.
         here = [run for run in to_restart if run.request.target.local]
-        _at_once(here, lambda run: _restart(run, confirmed))
+        _at_once(here, _restart)
 
     def forget(self, keep: Callable[[str, Sequence[bytes]], None]) -> None:
         """Leave nothing of rigops' own. `keep` gets each host's name and journal before that."""
@@ -90,23 +91,22 @@ class FleetRun:
         for run in self._hosts:
             run.close()
 
-    def _restart(self, runs: Sequence[HostRun], confirmed: Confirmed) -> None:
+    def _restart(self, runs: Sequence[HostRun]) -> None:
         waiting = list(runs)
         canary = None
         while waiting and not (
             canary and canary.was_rebooted
         ):  # a reboot that was refused proved nothing
             canary = waiting.pop(0)
-            _at_once([canary], lambda run: _restart(run, confirmed))
+            _at_once([canary], _restart)
         if canary is not None and canary.was_rebooted and not canary.came_through:
             text = f"not rebooted, since {canary.request.name} did not come through its own"
             for run in waiting:
                 run.result.story.append(text)
             _at_once(waiting, _finish)
             return
-        for start in range(0, len(waiting), confirmed.at_once):
-            batch = waiting[start : start + confirmed.at_once]
-            _at_once(batch, lambda run: _restart(run, confirmed))
+        for start in range(0, len(waiting), self.options.serial):
+            _at_once(waiting[start : start + self.options.serial], _restart)
 
     def _refuse_twins(self) -> None:
         """Two names for one machine: each would undo what the other declares."""
@@ -123,8 +123,8 @@ class FleetRun:
         return [run for run in self._hosts if run.result.error is None]
 
 
-def _restart(run: HostRun, confirmed: Confirmed) -> None:
-    run.restart(confirmed)
+def _restart(run: HostRun) -> None:
+    run.restart()
     _finish(run)
 
 

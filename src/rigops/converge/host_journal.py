@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rigops.preflight.found import HostFound
     from rigops.probe.sections.rigops_state import RigopsState
     from rigops.record import Proven
-    from rigops.record.declared import Declared
+    from rigops.record.declared import DeclaredKeys
     from rigops.record.failed_proof import FailedProof
     from rigops.transport import Result
 
@@ -75,7 +75,7 @@ def entry(
     )
 
 
-def declare(channel: HostChannel, declared: Declared) -> None:
+def declare(channel: HostChannel, declared: DeclaredKeys) -> None:
     _run(channel, declared.writing())
 
 

@@ -24,7 +24,7 @@ from rigops.converge import distribution, host_journal, proof, trial_judging
 from rigops.converge.concerns import Selection, blocked, keys_of
 from rigops.converge.errors import DeployError, NoRootError, host_error
 from rigops.converge.leftovers import holds_of
-from rigops.converge.result import Blocked, HostResult, Withheld
+from rigops.converge.result import Blocker, HostResult, Withheld
 from rigops.converge.root_snapshot import RefusedSnapshotError, SnapperPair, take_snapshot
 from rigops.converge.session import HostSession
 from rigops.converge.trial_boot import TrialBoot
@@ -36,7 +36,7 @@ from rigops.plan.change import Plan
 from rigops.preflight.results import begun, pairs_of, passed
 from rigops.probe.collect import ProbeError
 from rigops.record import declared
-from rigops.record.declared import Declared
+from rigops.record.declared import DeclaredKeys
 from rigops.record.journal_shell import JOURNAL
 from rigops.record.lockfile import locked
 from rigops.transport import HostKeyPolicy, TransportError, connect
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rigops.concerns.concern import HostRequest
     from rigops.converge.engine import Engine
     from rigops.converge.reboot_impact import RebootImpact
-    from rigops.converge.request import Confirmed, RunOptions
+    from rigops.converge.request import RunOptions
     from rigops.converge.result import Outcome
     from rigops.preflight.found import PairFound
     from rigops.record import Proven, journal
@@ -64,7 +64,7 @@ class HostRun:
         self._session = HostSession(request, options, engine, self.result)
         self._has_lost_holds = False
         self._pair: SnapperPair | None = None
-        self._declared: Declared | None = None  # of this run
+        self._declared: DeclaredKeys | None = None  # of this run
         self._begun: FailedProof | None = None  # before its preflight copied
 
     @property
@@ -153,15 +153,15 @@ class HostRun:
         self._session.consent = replace(self._session.consent, repair=True)
         self._plan()
 
-    def confirm(self, confirmed: Confirmed) -> None:
+    def confirm(self, *, removals: bool, no_trial: bool) -> None:
         """From now on removals are what was confirmed, and the plan is made for that."""
         result, session = self.result, self._session
-        session.may_skip_trial = confirmed.no_trial
-        if confirmed.removals:
+        session.consent = replace(session.consent, no_trial=no_trial)
+        if removals:
             session.consent = replace(session.consent, removals=tuple(result.undeclared))
         else:
             result.withheld = _withheld(result)
-        if result.withheld or (result.plan.no_trial and not confirmed.no_trial):
+        if result.withheld or (result.plan.no_trial and not no_trial):
             self._note(session.plan_all())
 
     # Stages after consent
@@ -184,7 +184,7 @@ class HostRun:
             try:
                 self._take_snapshot()
             except RefusedSnapshotError as error:
-                self.result.blocked += (Blocked("snapshot", (), error.reason),)
+                self.result.blocked += (Blocker("snapshot", (), error.reason),)
                 self.result.outcome = "refused"
                 return
             self._declare()
@@ -223,7 +223,9 @@ class HostRun:
     def _declare(self) -> None:
         """Before the changes: also of a run that is cut off it is known what it was about."""
         state, selection = self._session.snapshot.state, self._options.selection
-        before = readable(Declared.from_json, state.records.get(declared.PATH)) if state else None
+        before = (
+            readable(DeclaredKeys.from_json, state.records.get(declared.PATH)) if state else None
+        )
         withheld = {one.concern for one in self.result.withheld}
         keys = {
             name: value
@@ -236,7 +238,7 @@ class HostRun:
             is_selected = concern is None or selection.has(concern)
             if is_selected and not key.stays_here and name in self.request.spec.declared:
                 keys[name] = self.request.data[name]
-        self._declared = Declared.of(self._options.at, keys, before)
+        self._declared = DeclaredKeys.from_keys(self._options.at, keys, before)
         if self._declared != before:
             self._session.take_lock()
             host_journal.declare(self._session.channel, self._declared)
@@ -245,19 +247,19 @@ class HostRun:
         """So that `rollback --what config` goes back to no declaration that never worked."""
         state = self._session.snapshot.state
         recorded = state.records.get(declared.PATH) if state else None
-        now = self._declared or readable(Declared.from_json, recorded)
+        now = self._declared or readable(DeclaredKeys.from_json, recorded)
         works = self.result.exit_code == 0 and self.result.outcome in {"converged", "changed"}
         is_proven = self._observed() is None or self._proven() is not None
         if now and not now.has_worked and works and is_proven:
             self._session.take_lock()
             host_journal.declare(self._session.channel, replace(now, has_worked=True))
 
-    def restart(self, confirmed: Confirmed) -> None:
+    def restart(self) -> None:
         """Reboot, change what needs the new kernel, and verify that all of it is live."""
         session = self._session
         session.reach_again()  # others may have been rebooted before it, for an hour
         impact = session.find_reboot_impact()
-        if self._waits_for_jobs(impact, confirmed):
+        if self._waits_for_jobs(impact):
             return
         session.touched = True
         trial = TrialBoot(session, self.result)
@@ -421,7 +423,7 @@ class HostRun:
 
     def _note(self, planned: Plan) -> None:
         spec, selection = self.request.spec, self._options.selection
-        refusal = distribution.refusal(self._session.snapshot.system, spec)
+        blocker = distribution.blocker(self._session.snapshot.system, spec)
         result = self.result
         first = self._root_snapshot()
         result.notices = (
@@ -434,10 +436,10 @@ class HostRun:
             concern: tuple(map(shown_path, paths)) for concern, paths in planned.undeclared.items()
         }
         result.blocked = blocked(spec, selection) + tuple(
-            Blocked(concern, keys_of(concern, spec), reason) for concern, reason in planned.blocked
+            Blocker(concern, keys_of(concern, spec), reason) for concern, reason in planned.blocked
         )
-        if refusal:
-            result.blocked = (Blocked("host", (), refusal), *result.blocked)
+        if blocker:
+            result.blocked = (Blocker("host", (), blocker), *result.blocked)
             result.plan = self._session.shown = Plan()
             result.root_snapshot = ""
             return
@@ -471,19 +473,19 @@ class HostRun:
             if lines := torn_lines(state):
                 yield f"{lines} of the last lines of {JOURNAL} cannot be read; all others count"
 
-    def _waits_for_jobs(self, impact: RebootImpact, confirmed: Confirmed) -> bool:
+    def _waits_for_jobs(self, impact: RebootImpact) -> bool:
         """Whether the host is not rebooted although that was confirmed; its result says why."""
         reason = ""
-        if impact.busy_gpus and not confirmed.busy:
+        if impact.busy_gpus and not self._options.allow_busy:
             jobs = ", ".join(map(str, impact.busy_gpus))
             reason = f"no reboot while GPU jobs run ({jobs}): wait for them, or --allow-busy"
-        elif impact.wedged and not confirmed.wedged:
+        elif impact.wedged and not self._options.force_reboot_wedged:
             reason = (
                 "processes hang in the driver, so that shutdown itself may block: with "
                 "--force-reboot-wedged the machine is forced down where it does not go by itself"
             )
         if reason:
-            self.result.blocked += (Blocked("reboot", (), reason),)
+            self.result.blocked += (Blocker("reboot", (), reason),)
         return bool(reason)
 
     def _reboot_reasons(self, selection: Selection) -> tuple[str, ...]:

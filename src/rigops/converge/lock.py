@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import socket
+import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +14,7 @@ from rigops.errors import Problem, RigopsError
 from rigops.hostside.packing import pack
 from rigops.numbers import whole
 from rigops.probe.script import PATH
+from rigops.record import journal
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
@@ -36,6 +40,11 @@ class Holder:
     who: str  # user@machine
     run: str
     started: str  # RFC 3339
+
+    @classmethod
+    def of_this_run(cls) -> Holder:
+        who = f"{getpass.getuser()}@{socket.gethostname()}"
+        return cls(who, str(uuid.uuid4()), journal.now())
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,7 @@ def take(
     )
     words = dict(line.split(" ", 1) for line in holding.lines if " " in line)
     if "held" not in holding.lines:
-        raise _refusal(connection.name, holder, holding, words, deadline_s)
+        raise _lock_error(connection.name, holder, holding, words, deadline_s)
     return ApplyLock(holding, _notice(holder, words["stale"]) if "stale" in words else "")
 
 
@@ -130,7 +139,7 @@ def _notice(holder: Holder, text: str) -> str:
     return f"took over the lock of {before}, which did not end properly"
 
 
-def _refusal(
+def _lock_error(
     host: str, holder: Holder, holding: Holding, words: dict[str, str], deadline_s: float
 ) -> LockError:
     if "busy" in words:

@@ -12,11 +12,11 @@ from rigops.record.proof_shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
-    from rigops.converge.snapshot import HostSnapshot
+    from rigops.converge.snapshot import RunSnapshot
     from rigops.probe.sections.rigops_state import RigopsState
 
 
-def observed(host: str, seen: HostSnapshot, *, at: str, inventory_digest: str) -> Proven | None:
+def observed(host: str, seen: RunSnapshot, *, at: str, inventory_digest: str) -> Proven | None:
     """The state that a proof would be about; None where no driver drives a card."""
     silicon, loaded, kernel = seen.silicon, seen.driver, seen.uname
     if silicon is None or loaded is None or kernel is None or seen.command_line is None:

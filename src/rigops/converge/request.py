@@ -1,49 +1,51 @@
-"""What a run of plan or apply is asked to do, and what was confirmed once the plan was shown."""
+"""What a run of plan or apply is asked to do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from rigops.converge.lock import Holder
 from rigops.dataclass import dataclass
+from rigops.hosts.access import HostAccess
 
 if TYPE_CHECKING:
     from rigops.converge.concerns import Selection
-    from rigops.converge.lock import Holder
-    from rigops.transport import HostKeyPolicy
 
 PreflightWhen = Literal["auto", "always", "never"]
+RebootWhen = Literal["ask", "auto", "never"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What is the same for all hosts of a run."""
+    """As the command line has it, the same for all hosts. What a person allows: Consent."""
 
-    selection: Selection
-    deploys: Sequence[Path]
-    host_keys: HostKeyPolicy
-    sudo_password: str | None
-    holder: Holder
-    inventory_digest: str
-    at: str
-    tell: Callable[[str, str], None]
     command: str = "apply"
+    selection: Selection
+    inventory_digest: str = ""
+    access: HostAccess = HostAccess()
+    deploys: Sequence[Path] = ()
+    holder: Holder = field(default_factory=Holder.of_this_run)
+    tell: Callable[[str, str], None] = lambda *_: None
+    yes: bool = False  # the plan is confirmed
+    reboot: RebootWhen = "ask"
+    serial: int = 1  # hosts that are rebooted at the same time
+    prune: bool = False  # concerns that nothing declares any more are undone
     allow_busy: bool = False  # interrupt GPU jobs
+    accept_no_trial: bool = False  # make kernel arguments permanent that no boot can try first
+    force_reboot_wedged: bool = False  # force a host down whose shutdown may block
     upgrade: bool = False  # what is as declared, to a newer version that is too
     remove_foreign_driver: bool = False  # one that came from no package
     keep_holds: bool = False  # of packages, when their concern is undone
-    withholds_removals: bool = False  # plans for no concern to be undone that nothing declares
     preflight: PreflightWhen = "auto"
 
+    @property
+    def at(self) -> str:
+        return self.holder.started
 
-@dataclass(frozen=True, kw_only=True)
-class Confirmed:
-    """What a person confirmed. `removals`: concerns that nothing declares any more are undone."""
-
-    removals: bool = False
-    reboots: frozenset[str] = frozenset()  # hosts
-    busy: bool = False  # interrupt GPU jobs
-    wedged: bool = False  # force a host down whose shutdown may block
-    no_trial: bool = False  # make kernel arguments permanent that no boot can try first
-    at_once: int = 1  # hosts that are rebooted at the same time
+    @property
+    def withholds_removals(self) -> bool:
+        """It plans for no concern to be undone that nothing declares: nobody is asked."""
+        return self.yes and not self.prune

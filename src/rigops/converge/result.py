@@ -41,7 +41,7 @@ _GRAVEST_FIRST = (130, 1, 3, 4, 0)
 
 
 @dataclass(frozen=True)
-class Blocked:
+class Blocker:
     """Declared, and nothing in this run can act on it."""
 
     concern: str
@@ -79,7 +79,7 @@ class HostResult:
     root_snapshot: str = ""  # what is taken before a change, for the plan
     snapshot: str = ""  # the name of the one that was taken, or whose root runs now
     root_change: RootChange | None = None  # of a rollback of the root
-    blocked: tuple[Blocked, ...] = ()
+    blocked: tuple[Blocker, ...] = ()
     notices: tuple[str, ...] = ()
     undeclared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     withheld: tuple[Withheld, ...] = ()

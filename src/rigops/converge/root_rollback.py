@@ -16,7 +16,7 @@ from rigops.converge.root_snapshot import ask_program
 if TYPE_CHECKING:
     from rigops.concerns.concern import HostRequest
     from rigops.converge.engine import Engine
-    from rigops.converge.request import Confirmed, RunOptions
+    from rigops.converge.request import RunOptions
 
 _COMMAND: Final = "rollback-root"
 _SEE: Final = (
@@ -54,11 +54,11 @@ class RootRollback(HostRun):
         """Nothing without the reboot: until then the root that goes would be written to."""
         self.result.outcome = "reboot_owed"
 
-    def restart(self, confirmed: Confirmed) -> None:
+    def restart(self) -> None:
         session, change = self._session, self.result.root_change
         session.reach_again()
         impact = session.find_reboot_impact()
-        if change is None or self._waits_for_jobs(impact, confirmed):
+        if change is None or self._waits_for_jobs(impact):
             self.result.outcome = "refused"
             return
         with session.stage("rollback"):

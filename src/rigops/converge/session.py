@@ -18,9 +18,10 @@ from rigops.converge.lock import take, work_argv
 from rigops.converge.reboot import order_only, reboot
 from rigops.converge.result import Stage
 from rigops.converge.snapshot import take_snapshot
+from rigops.hosts.access import HostAccess
 from rigops.plan.change import Plan
 from rigops.plan.context import Consent, TrialOptions
-from rigops.transport import HostKeyPolicy, TransportError, connect, with_password
+from rigops.transport import TransportError, connect
 from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from rigops.converge.reboot_impact import RebootImpact
     from rigops.converge.request import RunOptions
     from rigops.converge.result import HostResult
-    from rigops.converge.snapshot import HostSnapshot
+    from rigops.converge.snapshot import RunSnapshot
     from rigops.inventory.spec import RigSpec
     from rigops.transport import Connection
 
@@ -60,11 +61,10 @@ class HostSession:
             uninstall=options.remove_foreign_driver,
             keep_holds=options.keep_holds,
         )
-        self.may_skip_trial = True
         self.blocked_concerns: frozenset[str] = frozenset()
         self.reboot_reasons: tuple[tuple[str, str], ...] = ()
         self.shown = Plan()
-        self.last_snapshot: HostSnapshot | None = None
+        self.last_snapshot: RunSnapshot | None = None
         self._options = options
         self._engine = engine
         self._result = result
@@ -83,7 +83,7 @@ class HostSession:
         return time.monotonic() - self._snapshot_at
 
     @property
-    def snapshot(self) -> HostSnapshot:
+    def snapshot(self) -> RunSnapshot:
         if self.last_snapshot is None:
             raise DeployError("the host was not probed")
         return self.last_snapshot
@@ -122,7 +122,7 @@ class HostSession:
 
     def reach(self) -> None:
         with self.stage("reach"):
-            self._reach(self._options.host_keys)
+            self._reach(self._options.access)
 
     def reach_again(self) -> None:
         """Unless the connection still answers."""
@@ -131,18 +131,17 @@ class HostSession:
         except TransportError:
             self.connection.close()
             with self.stage("reach"):
-                self._reach(HostKeyPolicy())
+                self._reach(HostAccess(sudo_password=self._options.access.sudo_password))
 
-    def _reach(self, policy: HostKeyPolicy) -> None:
-        self._connection = connect(self.request.target, host_keys=policy)
-        if self._options.sudo_password is not None:
-            self._privilege = with_password(self._connection, self._options.sudo_password)
+    def _reach(self, access: HostAccess) -> None:
+        self._connection = connect(self.request.target, host_keys=access.host_keys)
+        self._privilege = access.privilege(self._connection)
 
-    def probe(self, stage: str = "probe") -> HostSnapshot:
+    def probe(self, stage: str = "probe") -> RunSnapshot:
         with self.stage(stage):
             return self._probe()
 
-    def _probe(self) -> HostSnapshot:
+    def _probe(self) -> RunSnapshot:
         channel = HostChannel(self.connection, self._privilege, work_argv, tell=self.tell)
         name = self.request.name
         names = {path.stem for path in self._options.deploys}
@@ -224,7 +223,6 @@ class HostSession:
             cards=trial_judging.cards(self.snapshot),
             now=now,
             given_up=given_up,
-            may_skip=self.may_skip_trial,
         )
 
     def plan_all(self, *, all_removals: bool = False) -> Plan:

@@ -65,14 +65,14 @@ _SUDO_S: Final = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostSnapshot:
+class RunSnapshot:
     """None is what could not be read, or was not asked."""
 
     boot: boot.Boot | None
     bootloader: bootloader.Bootloader | None
     command_line: proc_cmdline.CommandLine | None
     driver: nvidia_version.NvidiaVersion | None
-    root: roots.RootState | None
+    root: roots.RootFacts | None
     silicon: Silicon | None
     state: rigops_state.RigopsState | None
     system: os_release.OsRelease | None
@@ -92,7 +92,7 @@ class HostSnapshot:
 
 def take_snapshot(
     connection: Connection, privilege: Privilege, concerns: Iterable[Concern], spec: RigSpec
-) -> HostSnapshot:
+) -> RunSnapshot:
     host = connection.name
     selected = tuple(concerns)
     paths = tuple(path for one in selected for path in one.files(spec))
@@ -107,7 +107,7 @@ def take_snapshot(
         said = connection.run(["sh", "-c", _SUDO], deadline_s=_SUDO_S)
         raise NoRootError(host, clean(said.stdout))
     found = _read(bundle, files)
-    return HostSnapshot(
+    return RunSnapshot(
         boot=_read(bundle, boot.SECTION),
         bootloader=_read(bundle, bootloader.SECTION),
         command_line=_read(bundle, proc_cmdline.SECTION),

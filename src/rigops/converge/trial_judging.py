@@ -10,16 +10,16 @@ from rigops.record.kernel_arguments import read_arguments
 from rigops.record.trial_boot import CONFIRMED, MARK, outcome
 
 if TYPE_CHECKING:
-    from rigops.converge.snapshot import HostSnapshot
+    from rigops.converge.snapshot import RunSnapshot
 
 CONFIRM: Final = ("sh", "-c", f"mkdir -p {CONFIRMED.rpartition('/')[0]} && : >{CONFIRMED}")
 
 
-def is_trial(snapshot: HostSnapshot) -> bool:
+def is_trial(snapshot: RunSnapshot) -> bool:
     return snapshot.command_line is not None and MARK in snapshot.command_line.arguments
 
 
-def lost(now: HostSnapshot) -> str:
+def lost(now: RunSnapshot) -> str:
     """Why a trial boot that another run has ordered does not become permanent, or nothing."""
     if not is_trial(now) or now.state is None:
         return ""
@@ -33,11 +33,11 @@ def lost(now: HostSnapshot) -> str:
     )
 
 
-def cards(snapshot: HostSnapshot) -> tuple[str, ...]:
+def cards(snapshot: RunSnapshot) -> tuple[str, ...]:
     return tuple(sorted(_cards(snapshot)))
 
 
-def shortfall(before: HostSnapshot, now: HostSnapshot, arguments: tuple[str, ...]) -> str:
+def shortfall(before: RunSnapshot, now: RunSnapshot, arguments: tuple[str, ...]) -> str:
     """Why the arguments do not become permanent, or nothing. `before`: seen ahead of the boot."""
     live = now.command_line.arguments if now.command_line else ()
     absent = [one for one in arguments if one not in live]
@@ -73,5 +73,5 @@ def _listed(gone: set[str]) -> str:
     return f"{', '.join(sorted(gone))} {'is' if len(gone) == 1 else 'are'}"
 
 
-def _cards(snapshot: HostSnapshot) -> set[str]:
+def _cards(snapshot: RunSnapshot) -> set[str]:
     return {card.address for card in snapshot.silicon.gpus} if snapshot.silicon else set()

@@ -19,7 +19,7 @@ from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.record import declared
-from rigops.record.declared import Declared
+from rigops.record.declared import DeclaredKeys
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
@@ -34,7 +34,7 @@ _ACS_UNIT: Final = "rigops-acs.service"
 
 
 @dataclass(frozen=True)
-class Entry:
+class ProposedKeys:
     """Keys that belong together. `holds`: the host is so, and apply would change nothing."""
 
     keys: Mapping[str, object]
@@ -44,7 +44,7 @@ class Entry:
 
 def propose(
     snapshot: HostSnapshot, catalog: Catalog, choose_driver: Callable[[], Choice | None]
-) -> tuple[Entry, ...]:
+) -> tuple[ProposedKeys, ...]:
     """What was declared, what is there, and every line that doctor would have declared."""
     declared = tuple(_declared(snapshot[RIGOPS_STATE].or_empty))
     known = {key for one in declared for key in one.keys}
@@ -59,26 +59,26 @@ def propose(
     return (*entries, *suggested, *(_kept(choice) if choice else ()))
 
 
-def _kept(choice: Choice) -> Iterator[Entry]:
+def _kept(choice: Choice) -> Iterator[ProposedKeys]:
     """A driver with which nothing is wrong: declared, it stays."""
     if choice.declare and choice.recommended:
-        yield Entry(choice.declare, choice.recommended.why)
+        yield ProposedKeys(choice.declare, choice.recommended.why)
 
 
-def _suggested(findings: Iterable[Finding]) -> Iterator[Entry]:
+def _suggested(findings: Iterable[Finding]) -> Iterator[ProposedKeys]:
     """The first finding of each line says why."""
     seen: list[Mapping[str, object]] = []
     for one in findings:
         fix = one.fix if one.status in _NOT_WELL else None
         if fix and fix.by_apply and fix.declare and not fix.is_declared:
             if fix.declare not in seen:
-                yield Entry(fix.declare, one.summary)
+                yield ProposedKeys(fix.declare, one.summary)
             seen.append(fix.declare)
 
 
-def _declared(state: RigopsState) -> Iterator[Entry]:
+def _declared(state: RigopsState) -> Iterator[ProposedKeys]:
     """What apply was asked for here, as far as it could be read."""
-    recorded = readable(Declared.from_json, state.records.get(declared.PATH))
+    recorded = readable(DeclaredKeys.from_json, state.records.get(declared.PATH))
     found = recorded.keys if recorded else _before_it_was_recorded(state)
     # Whoever owns the host wrote this: nothing in it says what is on this machine.
     keys = {name: key for name, key in registry.keys().items() if not key.stays_here}
@@ -89,7 +89,7 @@ def _declared(state: RigopsState) -> Iterator[Entry]:
         acts = registry.concern_of(name) in able
         unable = "" if acts else "; this version cannot act on it"
         reason = f"declared when apply changed this host last{when}{unable}"
-        yield Entry({name: found[name]}, reason, holds=acts)
+        yield ProposedKeys({name: found[name]}, reason, holds=acts)
 
 
 def _before_it_was_recorded(state: RigopsState) -> dict[str, object]:
@@ -101,17 +101,19 @@ def _before_it_was_recorded(state: RigopsState) -> dict[str, object]:
     return {**found, "acs_redirect": "off"} if _ACS_UNIT in state.units else found
 
 
-def _there(snapshot: HostSnapshot, catalog: Catalog) -> Iterator[Entry]:
+def _there(snapshot: HostSnapshot, catalog: Catalog) -> Iterator[ProposedKeys]:
     cards = find_cards(snapshot, catalog)
     if not cards:
         return
     models = Counter(card.model.name if card.model else "" for card in cards)
     gpus = len(cards) if "" in models else dict(models)
-    yield Entry({"gpus": gpus}, "the cards on the bus; doctor fails when one is gone", holds=True)
+    yield ProposedKeys(
+        {"gpus": gpus}, "the cards on the bus; doctor fails when one is gone", holds=True
+    )
     files = snapshot[BOOTLOADER].or_empty.files
     own = grub.added_arguments(files.get(grub.DROP_IN, ""))
     kept = {*own, *(one for one in grub.foreign_arguments(files) if one.startswith(_OF_RIGS))}
     live = snapshot[PROC_CMDLINE].or_empty.arguments
     if held := [one for one in dict.fromkeys(live) if one in kept]:
         reason = "on the running command line, and configured for the next boot"
-        yield Entry({"kernel_args": held}, reason, holds=True)
+        yield ProposedKeys({"kernel_args": held}, reason, holds=True)

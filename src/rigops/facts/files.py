@@ -63,7 +63,7 @@ def parse(text: str) -> Mapping[str, FileFound]:
     for shape in matches(_LINE, text.splitlines())[0]:
         with suppress(Error):
             content = b64decode(shape["content"], validate=True).decode("utf-8", "replace")
-            there = Present.of(shape["status"], shape["digest"])
+            there = Present.from_stat(shape["status"], shape["digest"])
             found[shape["path"]] = FileFound(there, content)
     return found
 

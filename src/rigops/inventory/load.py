@@ -67,6 +67,14 @@ class Inventory:
     def host(self, name: str) -> InventoryHost | None:
         return next((host for host in self.hosts if host.name == name), None)
 
+    def require(self, name: str) -> InventoryHost:
+        """UsageError where the HOST of a command is not in it."""
+        if (host := self.host(name)) is None:
+            raise usage_error(
+                message="not in the inventory", key="HOST", value=name, fix=self.nearest(name)
+            )
+        return host
+
     def nearest(self, name: str) -> str:
         return did_you_mean(name, [host.name for host in self.hosts])
 

@@ -32,7 +32,7 @@ class Lines:
     used: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, tree: ast.Module) -> Lines:
+    def from_tree(cls, tree: ast.Module) -> Lines:
         lines = cls()
         for statement in tree.body:
             lines._read_statement(statement)
@@ -114,7 +114,7 @@ def read(path: Path) -> Source:
     except OSError as error:
         message = f"unreadable: {error.strerror}"
         raise usage_error(message=message, file=name, fix="name a Python file") from error
-    return Source(name, sha256(content).hexdigest(), Lines.of(tree), code)
+    return Source(name, sha256(content).hexdigest(), Lines.from_tree(tree), code)
 
 
 def execute(source: Source) -> UserFile:

@@ -30,7 +30,7 @@ from rigops.ownership.ownership import (
 )
 from rigops.plan.change import Change
 from rigops.plan.commands import blocked
-from rigops.plan.context import announce, may_undo, notice, plan_log
+from rigops.plan.context import announce, may_undo, notice, wanted_paths
 from rigops.probe.sections.rigops_state import Present
 from rigops.probe.sections.units import SYSTEM_UNITS
 
@@ -84,11 +84,11 @@ def owned_key(
     + public_key: as it is there; empty where there is none
     + touches: the facts that have it
     """
-    plan_log(host).wanted_paths.setdefault(concern, set()).add(path)
+    wanted_paths(host, concern).add(path)
     state = host.get_fact(RigopsState)
-    owned, found, drift = Ownership.of(state), state.present.get(path), ""
+    owned, found, drift = Ownership.from_state(state), state.present.get(path), ""
     if trace := state.unrecorded.get(path):  # no fact reads what is in it
-        found, drift = Present.of(trace.status, ""), "it is not recorded"
+        found, drift = Present.from_stat(trace.status, ""), "it is not recorded"
     if found and found.kind:
         yield blocked(host, concern, f"{path} is {found.kind}, no key: move it away")
         return
@@ -162,8 +162,8 @@ def undo_undeclared(
     + effects: for each path, the shell command that makes its absence count
     """
     state = host.get_fact(RigopsState)
-    owned = Ownership.of(state)
-    wanted = plan_log(host).wanted_paths.get(concern, set())
+    owned = Ownership.from_state(state)
+    wanted = wanted_paths(host, concern)
     gone = [path for path in owned.paths_of(concern) if path not in wanted]
     if gone and not declared and not may_undo(host, concern, gone):
         host.noop(f"{', '.join(gone)} stay: undoing them was not confirmed")
@@ -197,8 +197,8 @@ def _owned(
     live: bool = True,
     touches: frozenset[type[FactBase[Any]]] = frozenset(),
 ) -> Generator[StringCommand, None, None]:
-    plan_log(host).wanted_paths.setdefault(wanted.concern, set()).add(path)
-    owned = Ownership.of(host.get_fact(RigopsState))
+    wanted_paths(host, wanted.concern).add(path)
+    owned = Ownership.from_state(host.get_fact(RigopsState))
     there = present(host, [path])
     if (found := there[path]) and found.kind:
         reason = f"{path} is {found.kind}, declared a file: move it away and run this again"
@@ -239,7 +239,7 @@ def notice_left_alone(host: Host, concern: str, steps: list[Step]) -> None:
 def present(host: Host, paths: list[str]) -> dict[str, Present | None]:
     """Owned files were collected with the record; any other path is a fact of its own."""
     state = host.get_fact(RigopsState)
-    owned = Ownership.of(state).files
+    owned = Ownership.from_state(state).files
     found: dict[str, Present | None] = {}
     for path in paths:
         if path in owned:
@@ -257,7 +257,7 @@ def _announce_steps(
     kind: Literal["file", "unit"] = "file",
 ) -> None:
     """Every step that changes something, with what is there now. Of a program, its digest."""
-    recorded = Ownership.of(host.get_fact(RigopsState)).files
+    recorded = Ownership.from_state(host.get_fact(RigopsState)).files
     for step in steps:
         drift = ""
         match step:

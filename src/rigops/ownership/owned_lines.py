@@ -22,7 +22,7 @@ from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, replac
 from rigops.ownership.owned_files import present
 from rigops.ownership.ownership import Ownership, WantedFile, digest, previous_of, reconcile
 from rigops.plan.change import Change, LaterChange
-from rigops.plan.context import announce, announce_later, notice, plan_log
+from rigops.plan.context import announce, announce_later, notice, plan_of, wanted_paths
 
 if TYPE_CHECKING:
     from pyinfra.api.facts import FactBase
@@ -163,8 +163,8 @@ def owned_lines(
     """
     file = read_lines_file(host, path)
     block = file.block(ours)
-    plan_log(host).wanted_paths.setdefault(concern, set()).add(file.companion)
-    owned = Ownership.of(host.get_fact(RigopsState))
+    wanted_paths(host, concern).add(file.companion)
+    owned = Ownership.from_state(host.get_fact(RigopsState))
     wanted = {file.companion: WantedFile(concern, digest(block.encode()), _COMPANION_MODE)}
     there = present(host, [file.companion])
     steps = reconcile(owned.only([file.companion]), wanted, there, selected={concern})
@@ -196,7 +196,7 @@ def absence(host: Host, concern: str, path: str) -> str:
     if not _is_ours(host, file):
         text = f"the lines of rigops in {path} are no longer declared, but were changed by hand"
         notice(host, concern, f"{text}: left alone")
-        plan_log(host).wanted_paths.setdefault(concern, set()).add(file.companion)
+        wanted_paths(host, concern).add(file.companion)
         return ""
     return replaced(path, file.digest, file.parted.without_block)
 
@@ -204,16 +204,18 @@ def absence(host: Host, concern: str, path: str) -> str:
 def show_lines_change(host: Host, path: str) -> None:
     """A plan shows the change of the file itself in place of that of the companion."""
     file = read_lines_file(host, path)
-    changes = plan_log(host).changes
+    plan = plan_of(host)
+    changes = list(plan.changes)
     for at, change in enumerate(changes):
         if change.subject == file.companion and change.after is None and file.parted.block:
             after = file.parted.without_block
             changes[at] = Change(change.concern, "file", path, file.text, after)
             announce_later(host, LaterChange(change.concern, "file", change.subject, when=""))
+    plan.changes = tuple(changes)
 
 
 def _is_ours(host: Host, file: LinesFile) -> bool:
-    record = Ownership.of(host.get_fact(RigopsState)).files.get(file.companion)
+    record = Ownership.from_state(host.get_fact(RigopsState)).files.get(file.companion)
     return record is not None and file.parted.digest in {record.digest, record.replaces}
 
 

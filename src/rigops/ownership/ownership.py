@@ -205,7 +205,7 @@ class Ownership:
     files: Mapping[str, OwnedFile] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, state: RigopsState) -> Ownership:
+    def from_state(cls, state: RigopsState) -> Ownership:
         """RigopsError where it is lost, damaged or incomplete: nobody could undo those files."""
         if not state.are_files_known:
             raise RigopsError(

@@ -49,7 +49,7 @@ from rigops.plan.context import (
     housekeeping,
     may_undo,
     notice,
-    plan_log,
+    plan_of,
 )
 from rigops.probe.package_names import is_kernel_meta
 
@@ -312,7 +312,7 @@ def held(
     except RigopsError as error:
         yield blocked(host, concern, _unreadable(error))
         return
-    ending = [name for name in record.of(concern) if name not in names]
+    ending = [name for name in record.names_for(concern) if name not in names]
     if ending and not declared and consent_of(host).keep_holds:
         count = f"{len(ending)} packages stay" if len(ending) > 1 else "1 package stays"
         kernels = ", ".join(filter(is_kernel_meta, ending))
@@ -323,7 +323,7 @@ def held(
     if (
         ending
         and not declared
-        and not may_undo(host, concern, [*plan_log(host).undeclared.get(concern, ()), *ending])
+        and not may_undo(host, concern, [*plan_of(host).undeclared.get(concern, ()), *ending])
     ):
         host.noop(f"{', '.join(ending)} stay held: releasing them was not confirmed")
         ending = []
@@ -357,7 +357,7 @@ def held(
     if ending:
         effects.append(noted(HOLDS_RECORD, having.without(ending).to_json().encode()))
     work = FileWork(
-        before=Ownership.of(host.get_fact(RigopsState)),
+        before=Ownership.from_state(host.get_fact(RigopsState)),
         notes={HOLDS_RECORD: having.to_json().encode()} if coming else {},
         more_effects=tuple(map(Effect, effects)),
     )

@@ -91,7 +91,7 @@ class Holds:
     def to_json(self) -> str:
         return document(_HOLDS_SCHEMA, Holds(dict(sorted(self.holds.items()))))
 
-    def of(self, concern: str) -> tuple[str, ...]:
+    def names_for(self, concern: str) -> tuple[str, ...]:
         return tuple(name for name in sorted(self.holds) if self.holds[name] == concern)
 
     def having(self, names: Collection[str], concern: str) -> Holds:

@@ -97,9 +97,9 @@ class UnplannedError(RigopsError):
         super().__init__(Problem(message=message, fix="run rigops plan again"))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Plan:
-    """While it is applied nothing else is changed, but for housekeeping: records of rigops' own.
+    """Operations add to it. What it shows not is not changed, but for records of rigops' own.
 
     `headlines`, `blocked`, `notices`, `reboot_reasons` and `fails_until_reboot` are pairs of a
     concern and a text.

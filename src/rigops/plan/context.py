@@ -1,7 +1,7 @@
 """What the operations of one host may do in a run of its deploys, and what they report of it.
 
 It is all that rigops has in pyinfra's `connector_data`. Under plain pyinfra nobody can consent to
-anything, and nobody reads the log.
+anything, and nobody reads the plan.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Consent:
     """What a person allows beside the plan itself; confirming that implies nothing of it.
 
     `removals`: concerns that nothing declares any more and that may be undone; None: all, so that
-    a plan shows them.
+    a plan shows them. `no_trial`: kernel arguments that no boot can try first may become permanent;
+    until a person was asked, so that a plan shows them.
     """
 
     removals: Collection[str] | None = ()
@@ -37,6 +38,7 @@ class Consent:
     interrupt: bool = False  # jobs on the GPUs
     upgrade: bool = False  # of what is as declared, to a newer version that is too
     uninstall: bool = False  # of a driver that came from no package
+    no_trial: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,65 +53,22 @@ class TrialOptions:
     cards: tuple[str, ...] = ()
     now: bool = False  # the reboot follows at once: lay the trial entry out, and order it
     given_up: bool = False  # a trial failed: leave nothing of it behind
-    may_skip: bool = True  # what no boot can try may become permanent all the same
-
-
-@dataclass
-class PlanLog:
-    """All that the operations of one host report in one run of its deploys."""
-
-    headlines: list[tuple[str, str]] = field(default_factory=list)  # concern and what is to come
-    changes: list[Change] = field(default_factory=list)
-    later: list[LaterChange] = field(default_factory=list)
-    packages: dict[str, PackageChanges] = field(default_factory=dict)  # by concern
-    repairs: list[Repair] = field(default_factory=list)
-    blocked: list[tuple[str, str]] = field(default_factory=list)  # concern and reason
-    notices: list[tuple[str, str]] = field(default_factory=list)  # concern and what to know
-    warnings: set[str] = field(default_factory=set)  # those of them that are for the question
-    next_steps: list[str] = field(default_factory=list)  # those that a person does afterwards
-    undeclared: dict[str, tuple[str, ...]] = field(default_factory=dict)  # concern and its files
-    wanted_paths: dict[str, set[str]] = field(default_factory=dict)  # by concern
-    trial_arguments: tuple[str, ...] = ()  # that the next boot is to try
-    trial_wait_s: int = 0  # what the bootloader's menus add to that
-    no_trial: str = ""  # why no boot can try new kernel arguments
-    reboot_reasons: list[tuple[str, str]] = field(default_factory=list)  # concern and reason
-    fails_until_reboot: list[tuple[str, str]] = field(default_factory=list)  # concern and what
-    housekeeping: list[tuple[str, str]] = field(default_factory=list)  # concern and its record
-    reported: set[str | None] = field(default_factory=set)  # operations that are in this log
-
-    @property
-    def plan(self) -> Plan:
-        return Plan(
-            headlines=tuple(self.headlines),
-            changes=tuple(self.changes),
-            later=tuple(dict.fromkeys(self.later)),
-            packages_by=dict(self.packages),
-            repairs=tuple(self.repairs),
-            housekeeping=tuple(dict.fromkeys(self.housekeeping)),
-            blocked=tuple(self.blocked),
-            notices=tuple(self.notices),
-            warnings=frozenset(self.warnings),
-            next_steps=tuple(self.next_steps),
-            undeclared=dict(self.undeclared),
-            trial_arguments=self.trial_arguments,
-            trial_wait_s=self.trial_wait_s,
-            no_trial=self.no_trial,
-            reboot_reasons=tuple(self.reboot_reasons),
-            fails_until_reboot=tuple(self.fails_until_reboot),
-        )
 
 
 @dataclass
 class HostContext:
     """`trial` is None where the run cannot bring a host back, as in plain pyinfra.
 
-    `shown`: the plan that is applied; None where none was made, as in plain pyinfra.
+    `shown`: the plan that is applied; None where none was made, as in plain pyinfra. `plan`: what
+    the operations report. `reported`: those that did. `wanted_paths`: by concern.
     """
 
     consent: Consent = field(default_factory=Consent)
     trial: TrialOptions | None = None
     shown: Plan | None = None
-    log: PlanLog = field(default_factory=PlanLog)
+    plan: Plan = field(default_factory=Plan)
+    reported: set[str | None] = field(default_factory=set)
+    wanted_paths: dict[str, set[str]] = field(default_factory=dict)
     provided: dict[type, Any] = field(default_factory=dict)
 
 
@@ -131,8 +90,14 @@ def is_by_rigops(host: Host) -> bool:
     return trial_options(host) is not None
 
 
-def plan_log(host: Host) -> PlanLog:
-    return context_of(host).log
+def plan_of(host: Host) -> Plan:
+    """What the operations have reported up to now."""
+    return context_of(host).plan
+
+
+def wanted_paths(host: Host, concern: str) -> set[str]:
+    """Files that are declared; what else is owned goes."""
+    return context_of(host).wanted_paths.setdefault(concern, set())
 
 
 def provide(host: Host, value: object) -> None:
@@ -146,70 +111,74 @@ def provided(host: Host, kind: type[Provided]) -> Provided | None:
 
 def headline(host: Host, concern: str, text: str) -> None:
     """What the changes of a concern, if there are any, come to in a few words."""
-    plan_log(host).headlines.append((concern, text))
+    plan_of(host).headlines += ((concern, text),)
 
 
 def announce(host: Host, change: Change) -> None:
     """Report it before the first command of the operation. UnplannedError: no plan showed it."""
     if (shown := context_of(host).shown) is not None:
         shown.require(change)
-    _log_of_operation(host).changes.append(change)
+    _plan_of_operation(host).changes += (change,)
 
 
 def announce_later(host: Host, change: LaterChange) -> None:
     """It depends on what this apply does before, such as installing packages."""
-    plan_log(host).later.append(change)
+    plan = plan_of(host)
+    if change not in plan.later:
+        plan.later += (change,)
 
 
 def announce_packages(host: Host, concern: str, changes: PackageChanges) -> None:
-    packages = _log_of_operation(host).packages
-    packages[concern] = packages.get(concern, PackageChanges()) + changes
+    plan = _plan_of_operation(host)
+    known = plan.packages_by.get(concern, PackageChanges())
+    plan.packages_by = {**plan.packages_by, concern: known + changes}
 
 
 def announce_repair(host: Host, repair: Repair) -> None:
     """Once, whichever operations depend on it."""
-    repairs = _log_of_operation(host).repairs
-    if repair not in repairs:
-        repairs.append(repair)
+    plan = _plan_of_operation(host)
+    if repair not in plan.repairs:
+        plan.repairs += (repair,)
 
 
 def announce_blocked(host: Host, concern: str, reason: str) -> None:
-    _log_of_operation(host).blocked.append((concern, reason))
+    _plan_of_operation(host).blocked += ((concern, reason),)
 
 
 def housekeeping(host: Host, concern: str, record: str) -> None:
     """The commands of this operation change a record of rigops' own, or prepare what is planned."""
-    _log_of_operation(host).housekeeping.append((concern, record))
+    plan = _plan_of_operation(host)
+    if (concern, record) not in plan.housekeeping:
+        plan.housekeeping += ((concern, record),)
 
 
 def is_reported(host: Host) -> bool:
     """Whether the operation that runs now has reported what its commands do."""
-    return host.current_op_hash in plan_log(host).reported
+    return host.current_op_hash in context_of(host).reported
 
 
-def _log_of_operation(host: Host) -> PlanLog:
-    log = plan_log(host)
-    log.reported.add(host.current_op_hash)
-    return log
+def _plan_of_operation(host: Host) -> Plan:
+    context_of(host).reported.add(host.current_op_hash)
+    return plan_of(host)
 
 
 def notice(host: Host, concern: str, text: str) -> None:
     """What a person should know before confirming; it blocks nobody."""
-    notices = plan_log(host).notices
-    if (concern, text) not in notices:
-        notices.append((concern, text))
+    plan = plan_of(host)
+    if (concern, text) not in plan.notices:
+        plan.notices += ((concern, text),)
 
 
 def warning(host: Host, concern: str, text: str) -> None:
     """A notice that apply repeats where it asks: without it the question means something else."""
     notice(host, concern, text)
-    plan_log(host).warnings.add(text)
+    plan_of(host).warnings |= {text}
 
 
 def next_step(host: Host, concern: str, text: str) -> None:
     """A notice of what a person is to do after an apply, which repeats it at its end."""
     notice(host, concern, text)
-    plan_log(host).next_steps.append(text)
+    plan_of(host).next_steps += (text,)
 
 
 def needs_reboot(host: Host, concern: str, reason: str, *, fails: str = "") -> None:
@@ -217,21 +186,22 @@ def needs_reboot(host: Host, concern: str, reason: str, *, fails: str = "") -> N
 
     `fails`: what does not work from the change until the reboot.
     """
-    log = plan_log(host)
-    if (concern, reason) not in log.reboot_reasons:
-        log.reboot_reasons.append((concern, reason))
-    if fails and (concern, fails) not in log.fails_until_reboot:
-        log.fails_until_reboot.append((concern, fails))
+    plan = plan_of(host)
+    if (concern, reason) not in plan.reboot_reasons:
+        plan.reboot_reasons += ((concern, reason),)
+    if fails and (concern, fails) not in plan.fails_until_reboot:
+        plan.fails_until_reboot += ((concern, fails),)
 
 
 def is_undone(host: Host, concern: str) -> bool:
     """Whether the deploy of this concern undoes what is no longer declared."""
     removals = consent_of(host).removals
-    return concern in plan_log(host).undeclared and (removals is None or concern in removals)
+    return concern in plan_of(host).undeclared and (removals is None or concern in removals)
 
 
 def may_undo(host: Host, concern: str, paths: Collection[str]) -> bool:
     """Report that these would go. A lost group file must not undo what it declared."""
-    undeclared = plan_log(host).undeclared
-    undeclared[concern] = tuple(sorted({*undeclared.get(concern, ()), *paths}))
+    plan = plan_of(host)
+    known = plan.undeclared.get(concern, ())
+    plan.undeclared = {**plan.undeclared, concern: tuple(sorted({*known, *paths}))}
     return is_undone(host, concern)

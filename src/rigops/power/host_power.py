@@ -37,7 +37,7 @@ class Feeds:
     other_watts: int | None = None
 
     @staticmethod
-    def of(spec: RigSpec) -> Feeds:
+    def from_spec(spec: RigSpec) -> Feeds:
         return Feeds(psus=spec.psus, circuits=spec.circuits, other_watts=spec.other_watts)
 
     @property
@@ -154,7 +154,7 @@ def from_inventory(host: str, spec: RigSpec, catalog: Catalog) -> HostPower:
         loads = tuple(replace(load, watts=None, source="unknown") for load in loads)
     return HostPower(
         host=host,
-        feeds=Feeds.of(spec),
+        feeds=Feeds.from_spec(spec),
         loads=loads,
         gap=gap,
         is_reached=False,

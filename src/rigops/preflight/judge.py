@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.inventory.spec import RigSpec
     from rigops.preflight.changes import Change
-    from rigops.preflight.payload import Answer
+    from rigops.preflight.payload import PayloadReport
 
 _STATUS_OF_TROUBLE: Final = {"note": OK, "no_library": UNKNOWN, "no_device": OK, "hang": FAIL}
 _LEFT_OUT: Final = ("skipped", "unknown")
@@ -49,7 +49,7 @@ _WORDS: Final = {
 
 def judge(
     host: str,
-    answer: Answer,
+    answer: PayloadReport,
     spec: RigSpec | None,
     *,
     copies: bool,
@@ -134,7 +134,7 @@ def connections(topology: str, addresses: Sequence[str]) -> Mapping[tuple[str, s
     return ways if all(way in NEAR_TO_FAR for way in ways.values()) else None
 
 
-def _level(answer: Answer, status: str, *, copies: bool) -> str | None:
+def _level(answer: PayloadReport, status: str, *, copies: bool) -> str | None:
     """The lowest that failed, else the highest that every pair passed to which there is access."""
     if status == UNKNOWN and not answer.gpus:
         return None
@@ -149,7 +149,7 @@ def _level(answer: Answer, status: str, *, copies: bool) -> str | None:
     return min((pair.level for pair in tried), default=HIGHEST)
 
 
-def _reasons(answer: Answer) -> Iterator[tuple[str, str]]:
+def _reasons(answer: PayloadReport) -> Iterator[tuple[str, str]]:
     if answer.is_partial:
         left = sum(NOT_CHOSEN in pair.evidence for pair in answer.pairs)
         yield OK, f"{left} of {len(answer.pairs)} pairs were left out: no proof of the host"
@@ -164,7 +164,7 @@ def _reasons(answer: Answer) -> Iterator[tuple[str, str]]:
         yield UNKNOWN, f"CUDA lists none of the {answer.on_bus} NVIDIA cards on the bus"
 
 
-def _of_changes(changes: Sequence[Change], answer: Answer) -> Iterator[tuple[str, str]]:
+def _of_changes(changes: Sequence[Change], answer: PayloadReport) -> Iterator[tuple[str, str]]:
     cards = [gpu.address for gpu in answer.gpus]
     for change in changes:
         grave = gravity_of(change, cards)

@@ -18,7 +18,7 @@ from rigops.transport import TransportError
 
 if TYPE_CHECKING:
     from rigops.preflight.found import PairFound
-    from rigops.preflight.payload import Answer, Stage, Step
+    from rigops.preflight.payload import PayloadReport, Stage, Step
     from rigops.transport import ScriptResult
 
 # Logins are open for a while yet when a machine begins to go down.
@@ -91,14 +91,14 @@ class Heard:
         """Every pair is finished."""
         return self.stage is not None and self.stage.rung == ALL_REDUCE
 
-    def pair_of(self, before: Answer) -> tuple[str, str] | None:
+    def pair_of(self, before: PayloadReport) -> tuple[str, str] | None:
         """The addresses of the pair that was under way."""
         if self.last is None or not all(0 <= i < len(before.gpus) for i in self.last.pair):
             return None
         source, target = (before.gpus[i].address for i in self.last.pair)
         return source, target
 
-    def where(self, before: Answer) -> str:
+    def where(self, before: PayloadReport) -> str:
         """The step and the pair; empty where nobody knows."""
         pair = self.pair_of(before)
         if pair is None or self.last is None:
@@ -108,7 +108,7 @@ class Heard:
 
 def wait_for(
     reconnect: Callable[[], Host],
-    before: Answer,
+    before: PayloadReport,
     patience_s: float,
     sleep: Callable[[float], None],
 ) -> Returned | None:
@@ -124,7 +124,7 @@ def wait_for(
         sleep(_AGAIN_S)
 
 
-def _ask(host: Host, before: Answer) -> Returned | None:
+def _ask(host: Host, before: PayloadReport) -> Returned | None:
     try:
         state = _text(host.run_script("", argv=("sh", "-c", _STATE), deadline_s=_SHORT_S))
         boot_id, _, running = state.strip().partition("\n")
@@ -163,7 +163,7 @@ def evidence_of(returned: Returned) -> list[str]:
 
 
 def pairs_when_lost(
-    before: Answer, heard: Heard, verdict: str, evidence: Sequence[str]
+    before: PayloadReport, heard: Heard, verdict: str, evidence: Sequence[str]
 ) -> tuple[PairFound, ...]:
     """Those that were finished as they were; the one under way has the verdict.
 

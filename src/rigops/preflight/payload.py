@@ -69,7 +69,7 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class PayloadReport:
     boot_id: str = ""
     at: float | None = None  # seconds since 1970, by the host's clock
     processor: str = ""
@@ -88,7 +88,7 @@ class Answer:
     is_partial: bool = False  # --pairs left out some that the driver grants
 
 
-def read_answer(output: bytes) -> Answer | None:
+def read_answer(output: bytes) -> PayloadReport | None:
     """None where the program did not finish.
 
     Raises:
@@ -126,9 +126,9 @@ def read_event(line: bytes) -> Event | None:
     return None
 
 
-def _answer(result: Fields) -> Answer:
+def _answer(result: Fields) -> PayloadReport:
     on_bus, machine = result.each("on_bus"), result.nested("machine")
-    return Answer(
+    return PayloadReport(
         boot_id=plain(result.text("boot_id")),
         at=result.number_or_none("at"),
         processor=plain(result.text("processor")),

@@ -28,7 +28,7 @@ from rigops.preflight.counting import PairCounter
 from rigops.preflight.found import CollectivesFound, HostFound
 from rigops.preflight.judge import judge
 from rigops.preflight.lost import Heard, evidence_of, pairs_when_lost, wait_for
-from rigops.preflight.payload import Answer, Job, Trouble, plain, read_answer
+from rigops.preflight.payload import Job, PayloadReport, Trouble, plain, read_answer
 from rigops.transport import TransportError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ _COLLECTIVES_S: Final = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class PayloadLimits:
     """Seconds, bytes and counts; each is the payload's own option."""
 
     init_s: float = 30
@@ -89,7 +89,7 @@ def prove(
     *,
     level: str,
     pairs: Sequence[tuple[str, str]] = (),
-    limits: Limits | None = None,
+    limits: PayloadLimits | None = None,
     last: LastRates | None = None,
     catalog: Catalog | None = None,
     allow_busy: bool = False,
@@ -107,7 +107,7 @@ def prove(
     """
     if spec is not None and spec.p2p == "skip":
         return HostFound(host=name, status=SKIPPED, reasons=('declared p2p = "skip"',))
-    limits = limits or Limits()
+    limits = limits or PayloadLimits()
     progress("querying peer access")
     answer = _ask(host, limits.options("quick"), limits.census_s())
     if pairs and answer.gpus:
@@ -158,7 +158,7 @@ def _in_use(jobs: Sequence[Job]) -> str:
     return f"the GPUs are in use, so nothing was copied: {named}; {again}"
 
 
-def leave_out(answer: Answer, chosen: Collection[tuple[str, str]]) -> Answer:
+def leave_out(answer: PayloadReport, chosen: Collection[tuple[str, str]]) -> PayloadReport:
     """Mark what the driver grants and `chosen` does not name."""
     pairs = tuple(
         pair
@@ -169,12 +169,12 @@ def leave_out(answer: Answer, chosen: Collection[tuple[str, str]]) -> Answer:
     return replace(answer, pairs=pairs, is_partial=pairs != answer.pairs)
 
 
-def _numbers(answer: Answer, pairs: Sequence[PairFound]) -> list[str]:
+def _numbers(answer: PayloadReport, pairs: Sequence[PairFound]) -> list[str]:
     number = {gpu.address: at for at, gpu in enumerate(answer.gpus)}
     return [f"{number[pair.source]}:{number[pair.target]}" for pair in pairs]
 
 
-def _with_the_rest(copied: Answer, before: Answer) -> Answer:
+def _with_the_rest(copied: PayloadReport, before: PayloadReport) -> PayloadReport:
     tried = {(pair.source, pair.target): pair for pair in copied.pairs}
     pairs = tuple(tried.get((pair.source, pair.target), pair) for pair in before.pairs)
     return replace(copied, pairs=pairs, is_partial=True)
@@ -185,7 +185,7 @@ def _ask(
     options: Sequence[str],
     deadline_s: float,
     on_line: Callable[[bytes], None] | None = None,
-) -> Answer:
+) -> PayloadReport:
     output = host.run_script(
         pack("preflight").text,
         argv=("sh", "-c", _START, "preflight", *options),
@@ -195,8 +195,8 @@ def _ask(
     try:
         answer = read_answer(output.stdout)
     except RigopsError as error:
-        return Answer(troubles=(Trouble("error", str(error)),))
-    return answer or Answer(troubles=(Trouble(*_why_no_answer(output)),))
+        return PayloadReport(troubles=(Trouble("error", str(error)),))
+    return answer or PayloadReport(troubles=(Trouble(*_why_no_answer(output)),))
 
 
 def _why_no_answer(output: ScriptResult) -> tuple[str, str]:
@@ -214,7 +214,7 @@ def _why_no_answer(output: ScriptResult) -> tuple[str, str]:
 
 def _lost(
     name: str,
-    before: Answer,
+    before: PayloadReport,
     spec: RigSpec | None,
     error: TransportError,
     *,

@@ -18,7 +18,7 @@ from rigops.preflight.found import SlowPair
 if TYPE_CHECKING:
     from rigops.catalog.model import Link
     from rigops.preflight.found import PairFound
-    from rigops.preflight.payload import Answer, Slot
+    from rigops.preflight.payload import PayloadReport, Slot
     from rigops.record import Pair
     from rigops.record.journal import Run
 
@@ -32,7 +32,7 @@ class LastRates:
     day: str = ""
     pairs: tuple[Pair, ...] = ()
 
-    def of(self, pair: PairFound) -> float | None:
+    def rate(self, pair: PairFound) -> float | None:
         for one in self.pairs:
             if (one.source, one.target) == (pair.source, pair.target):
                 return one.gb_per_s
@@ -50,7 +50,7 @@ def last_rates(runs: Iterable[Run]) -> LastRates | None:
 
 def slow_pairs(
     pairs: Sequence[PairFound],
-    answer: Answer,
+    answer: PayloadReport,
     *,
     last: LastRates | None = None,
     catalog: Catalog | None = None,
@@ -60,7 +60,7 @@ def slow_pairs(
 
 
 def _slow(
-    pairs: Sequence[PairFound], answer: Answer, last: LastRates, catalog: Catalog | None
+    pairs: Sequence[PairFound], answer: PayloadReport, last: LastRates, catalog: Catalog | None
 ) -> Iterator[SlowPair]:
     models = {gpu.address: gpu.name for gpu in answer.gpus}
     kinds: dict[object, list[PairFound]] = {}
@@ -75,7 +75,7 @@ def _slow(
                     pair=pair,
                     best=best,
                     expected=_expected(pair, models, answer.slots, catalog or load()),
-                    before=last.of(pair),
+                    before=last.rate(pair),
                     day=last.day,
                 )
 

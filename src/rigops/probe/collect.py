@@ -21,7 +21,7 @@ _NOISE_SHOWN: Final = 300
 AsRoot_contra = TypeVar("AsRoot_contra", contravariant=True)
 
 
-class Answer(Protocol):
+class ScriptOutput(Protocol):
     @property
     def stdout(self) -> bytes: ...
     @property
@@ -46,7 +46,7 @@ class Asked(Protocol[AsRoot_contra]):
         privilege: AsRoot_contra | None,
         deadline_s: float,
         max_output: int,
-    ) -> Answer: ...
+    ) -> ScriptOutput: ...
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ settle {PATH}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared:
+class DeclaredKeys:
     """`keys`: as in the inventory, without those that stay on the machine that has it.
 
     `has_worked`: an apply brought them into force and verified them, and P2P where there is any.
@@ -42,7 +42,9 @@ class Declared:
     before: Mapping[str, object] | None = None
 
     @classmethod
-    def of(cls, at: str, keys: Mapping[str, object], last: Declared | None = None) -> Declared:
+    def from_keys(
+        cls, at: str, keys: Mapping[str, object], last: DeclaredKeys | None = None
+    ) -> DeclaredKeys:
         """With values as they come back from the host: tuples are lists there."""
         now: Mapping[str, object] = json.loads(json.dumps(dict(keys)))
         if last is not None and last.keys == now:
@@ -51,7 +53,7 @@ class Declared:
         return cls(at=at, keys=now, before=None if before == now else before)
 
     @classmethod
-    def from_json(cls, text: str) -> Declared:
+    def from_json(cls, text: str) -> DeclaredKeys:
         return parse(cls, text, schema=_SCHEMA, place="the record of what was declared")
 
     def to_json(self) -> str:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.options import (
         Choice,
-        Declared,
+        DeclaredDriver,
         Option,
         Recommendation,
     )
-    from rigops.concerns.nvidia_driver.resolver.request import Refusal
+    from rigops.concerns.nvidia_driver.resolver.request import Blocker
     from rigops.errors import HostError
 
 _COLORS: Final = {
@@ -100,12 +100,12 @@ def _there(choice: Choice) -> Iterator[str]:
         yield f"{MARGIN}installed  {installed}, {_styled(choice.installed)}"
 
 
-def _declared(declared: Declared | None, width: int) -> Iterator[str]:
+def _declared(declared: DeclaredDriver | None, width: int) -> Iterator[str]:
     if declared is None:
         return
-    if declared.refusal:
+    if declared.blocker:
         yield f"{MARGIN}declared   {literal(declared.driver)}, {styled('refused', fg='red')}"
-        yield from _refused(declared.refusal, width)
+        yield from _blocker_lines(declared.blocker, width)
         return
     comes_to = f" is {declared.version} {declared.flavor}" if declared.version else ""
     yield from wrapped(f"declared   {literal(declared.driver)}{comes_to}: {declared.why}", width)
@@ -116,8 +116,8 @@ def _recommended(choice: Choice, width: int) -> Iterator[str]:
     yield ""
     if found is None:
         yield f"{MARGIN}{styled('nothing to recommend', fg='yellow')}"
-        if choice.refusal:
-            yield from _refused(choice.refusal, width)
+        if choice.blocker:
+            yield from _blocker_lines(choice.blocker, width)
         return
     name = styled(f"{found.version} {found.flavor}", fg="green", bold=True)
     yield f"{MARGIN}recommended: {name}"
@@ -126,16 +126,16 @@ def _recommended(choice: Choice, width: int) -> Iterator[str]:
         yield from wrapped(f"note: {note}", width, MARGIN * 2)
     keys = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in found.declare.items())
     yield f"{MARGIN * 2}declare: {keys}"
-    if choice.refusal:
+    if choice.blocker:
         yield f"{MARGIN}{styled('blocked', fg='yellow')}"
-        yield from _refused(choice.refusal, width)
+        yield from _blocker_lines(choice.blocker, width)
 
 
-def _refused(refusal: Refusal, width: int) -> Iterator[str]:
+def _blocker_lines(blocker: Blocker, width: int) -> Iterator[str]:
     """The fix on one line: it may hold what is to be copied."""
-    yield from wrapped(refusal.reason, width, MARGIN * 2)
-    if refusal.fix:
-        yield f"{MARGIN * 2}fix: {refusal.fix}"
+    yield from wrapped(blocker.reason, width, MARGIN * 2)
+    if blocker.fix:
+        yield f"{MARGIN * 2}fix: {blocker.fix}"
 
 
 def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
@@ -202,7 +202,7 @@ def _choice_json(found: Choice) -> dict[str, object]:
         else None,
         "offered": [_option_json(one) for one in found.options],
         "recommended": _recommendation_json(found.recommended) if found.recommended else None,
-        "refusal": _refusal_json(found.refusal),
+        "refusal": _blocker_json(found.blocker),
         "declared": _declared_json(found.declared) if found.declared else None,
     }
 
@@ -230,15 +230,15 @@ def _recommendation_json(one: Recommendation) -> dict[str, object]:
     }
 
 
-def _declared_json(one: Declared) -> dict[str, object]:
+def _declared_json(one: DeclaredDriver) -> dict[str, object]:
     return {
         "driver": one.driver,
         "version": one.version,
         "flavour": one.flavor,
         "why": one.why,
-        "refusal": _refusal_json(one.refusal),
+        "refusal": _blocker_json(one.blocker),
     }
 
 
-def _refusal_json(one: Refusal | None) -> dict[str, str] | None:
+def _blocker_json(one: Blocker | None) -> dict[str, str] | None:
     return {"reason": one.reason, "cure": one.fix} if one else None

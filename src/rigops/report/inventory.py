@@ -11,7 +11,7 @@ from rigops.rendering import render
 from rigops.report.words import MARGIN, wrapped
 
 if TYPE_CHECKING:
-    from rigops.doctor.proposal import Entry
+    from rigops.doctor.proposal import ProposedKeys
 
 _WIDTH = 96
 
@@ -20,7 +20,7 @@ def inventory_text(hosts: Sequence[str], date: str) -> str:
     return render("inventory.py.j2", hosts=hosts, date=date)
 
 
-def host_text(name: str, reached: Mapping[str, object], entries: Sequence[Entry]) -> str:
+def host_text(name: str, reached: Mapping[str, object], entries: Sequence[ProposedKeys]) -> str:
     """One host of a group; `reached`: its ssh keys."""
     lines = [_line(key, value) for key, value in reached.items()]
     for entry in sorted(entries, key=lambda one: not one.holds):

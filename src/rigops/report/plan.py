@@ -14,7 +14,7 @@ from rigops.report.words import grouped, wrapped
 
 if TYPE_CHECKING:
     from rigops.backup.root_change import RootChange
-    from rigops.converge.result import Blocked, HostResult
+    from rigops.converge.result import Blocker, HostResult
     from rigops.plan.change import Change, Package
 
 _NAMED: Final = 4  # hosts of a group, or packages that go, that are named
@@ -271,7 +271,7 @@ def _split(text: str | None) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _blocked(one: Blocked) -> tuple[str, str]:
+def _blocked(one: Blocker) -> tuple[str, str]:
     if one.reason == _COMING:
         return "ignored", f"{', '.join(one.keys)}: rigops {__version__} cannot set it"
     keys = f" ({', '.join(one.keys)})" if one.keys else ""

@@ -149,7 +149,7 @@ class Account:
     groups: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, name: str, capture: Capture) -> Account:
+    def from_capture(cls, name: str, capture: Capture) -> Account:
         found: User | None = next((one for one in capture.users if one.name == name), None)
         if found is None:
             return cls(name=name)
@@ -200,7 +200,7 @@ class Bootstrap:
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._target = target
-        self._account = Account.of(login, capture)
+        self._account = Account.from_capture(login, capture)
         self._ask = ask
         self._programs = programs or {}
         self._prefers_password = prefers_password

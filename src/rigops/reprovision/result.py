@@ -19,6 +19,10 @@ SCHEMA: Final = "rigops.reprovision/1"
 Ending = Literal["compared", "failed", "unknown", "declined", "interrupted"]
 
 
+class DeclinedError(Exception):
+    """A person said no."""
+
+
 @dataclass
 class ReprovisionResult:
     """`stages`: of this run. `total_s`: of all runs since the capture. `story`: what was done.

@@ -47,7 +47,7 @@ class Store:
         self.folder = folder
 
     @classmethod
-    def of(cls, declared: str | None) -> Store:
+    def from_declared(cls, declared: str | None) -> Store:
         """`declared`: the inventory's rigops_vault."""
         return cls(Path(declared).expanduser() if declared else default_folder())
 

@@ -62,7 +62,7 @@ def live_level(*, level: int) -> Generator[FileWorkCommand, None, None]:
         return
     announce(host, Change(NAME, "setting", LIVE, f"{state.now}\n", f"{state.wanted}\n"))
     work = FileWork(
-        before=Ownership.of(host.get_fact(RigopsState)),
+        before=Ownership.from_state(host.get_fact(RigopsState)),
         more_effects=(Effect(f"echo {level} >{LIVE}"),),
     )
     yield FileWorkCommand(work, touches=frozenset({ToyFact}))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import rigops.cli.collected_hosts as command
+import rigops.hosts.access as command
 from rigops.transport import TransportError
 from tests.unit.cli.test_doctor import Rig
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from rigops.cli import consent
-from rigops.cli.consent import Item, Reboot, ask
+from rigops.cli.consent import ask
+from rigops.converge.flow import Item, Question, Reboot
 
 if TYPE_CHECKING:
-    from rigops.converge.fleet_run import FleetRun
+    from rigops.converge.request import RebootWhen
 
 PLAN = "change a, b"
 PRUNE = Item("prune", "undo what nothing declares: acs on a", "--prune")
@@ -37,7 +37,7 @@ def answered(
 
     @click.command()
     def command() -> None:
-        allowed = ask(plan, items, reboot=reboot, yes=yes)
+        allowed = ask(Question(plan, reboot, items, yes))
         click.echo(DECLINED if allowed is None else " ".join(["allowed", *sorted(allowed)]))
 
     result = CliRunner().invoke(command, input=typed)
@@ -134,7 +134,7 @@ def test_the_question_names_each_host_once(
     ],
 )
 def test_what_fails_until_the_reboot_is_named_where_it_can_be_put_off(
-    monkeypatch: pytest.MonkeyPatch, items: tuple[Item, ...], choice: str, asked: str
+    monkeypatch: pytest.MonkeyPatch, items: tuple[Item, ...], choice: RebootWhen, asked: str
 ) -> None:
     reboot = Reboot(("a",), choice, BREAKS_CUDA)
 
@@ -170,23 +170,12 @@ def test_where_nothing_is_pending_nothing_is_asked(monkeypatch: pytest.MonkeyPat
     assert found == set()
 
 
-def fleet() -> FleetRun:
-    hosts = [
-        SimpleNamespace(
-            request=SimpleNamespace(name=name),
-            needs_reboot=needs,
-            result=SimpleNamespace(fails_until_reboot=BREAKS_CUDA),
-        )
-        for name, needs in (("a", True), ("b", False))
-    ]
-    return cast("FleetRun", SimpleNamespace(runs=hosts))
+def test_without_a_terminal_a_reboot_that_is_all_is_declined_with_its_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reboot = Reboot(("a",), "ask", is_needed=True)
 
+    found, text = answered(monkeypatch, "", items=(), reboot=reboot, yes=True, terminal=False)
 
-def test_hosts_are_rebooted_where_that_was_allowed() -> None:
-    run, answer = fleet(), frozenset({"reboot"})
-
-    assert Reboot.of(run, "ask") == Reboot(("a",), "ask", BREAKS_CUDA)
-    assert Reboot.of(run, "ask").allowed_by(answer) == {"a"}
-    assert Reboot.of(run, "auto").allowed_by(frozenset()) == {"a"}
-    assert Reboot.of(run, "ask").allowed_by(frozenset()) == frozenset()
-    assert Reboot.of(run, "never").allowed_by(answer) == frozenset()
+    assert found == DECLINED
+    assert "--reboot auto" in text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import rigops.cli.collected_hosts as command
+import rigops.hosts.access as command
 from rigops.doctor.registry import CHECKS
 from rigops.probe.collect import ProbeError, collect
 from rigops.probe.registry import PASTED, SECTIONS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import rigops.cli.collected_hosts as seen
+import rigops.hosts.access as seen
 from rigops.probe.bundles import evidence
 from rigops.probe.script import script
 from tests.unit.cli.test_doctor import MARK, Rig

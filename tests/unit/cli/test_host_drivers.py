@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-import rigops.cli.collected_hosts as seen
+import rigops.hosts.access as seen
 from rigops.transport import TransportError
 from tests.unit.cli.test_doctor import Rig
 
@@ -103,7 +103,7 @@ def today(monkeypatch: pytest.MonkeyPatch) -> None:
             del tz
             return datetime(2026, 11, 22, tzinfo=timezone.utc)
 
-    monkeypatch.setattr("rigops.cli.driver_choice.datetime", Clock)
+    monkeypatch.setattr("rigops.concerns.nvidia_driver.choice.datetime", Clock)
 
 
 @pytest.mark.usefixtures("today")

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.cli.hosts import choose_hosts, for_each, host_key_policy
+from rigops.cli.hosts import choose_hosts, host_key_policy
 from rigops.errors import UsageError
+from rigops.hosts.parallel import for_each
 
 if TYPE_CHECKING:
     from pathlib import Path

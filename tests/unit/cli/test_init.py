@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import rigops.cli.collected_hosts as seen
+import rigops.hosts.access as seen
 from rigops.concerns.registry import keys
 from rigops.inventory import load
 from rigops.transport import TransportError

@@ -55,7 +55,7 @@ def test_commands_that_change_no_host_do_not_import_pyinfra() -> None:
 
 
 def test_doctor_reaches_hosts_before_it_imports_what_judges_them() -> None:
-    asked = "import sys, rigops.cli.doctor, rigops.cli.collected_hosts; print(*sys.modules)"
+    asked = "import sys, rigops.cli.doctor, rigops.hosts.probing; print(*sys.modules)"
     loaded = set(subprocess.check_output([sys.executable, "-c", asked], text=True).split())
 
     assert "rigops.transport" in loaded

@@ -63,7 +63,7 @@ class Fleet:
 @pytest.fixture
 def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
     made = Fleet()
-    monkeypatch.setattr("rigops.cli.preflight.connect", made.connect)
+    monkeypatch.setattr("rigops.hosts.proving.connect", made.connect)
     monkeypatch.setattr("rigops.preflight.run.pack", pack)
     return made
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops.cli.apply_common import conclude
+from rigops.converge.flow import Ending
 from rigops.converge.result import HostResult
 from rigops.errors import RigopsError
 from rigops.record import lockfile
@@ -75,7 +76,7 @@ def test_without_a_journal_the_lockfile_is_written_and_the_host_reported(
     path = unwritable / "inventory.lock.json"
 
     with pytest.raises(RigopsError, match="cannot write the run of"):
-        conclude(_run(path), as_json=True, is_interrupted=False)
+        conclude(_run(path), Ending(), as_json=True)
 
     assert set(lockfile.read(path).hosts) == {HOST}
     (host,) = json.loads(capsys.readouterr().out)["hosts"]
@@ -88,8 +89,7 @@ def test_without_a_lockfile_the_journal_is_written_and_the_host_reported(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
     with pytest.raises(RigopsError, match=r"cannot write inventory\.lock\.json"):
-        conclude(_run(tmp_path / "gone" / "inventory.lock.json"), as_json=True,
-                 is_interrupted=False)  # fmt: skip
+        conclude(_run(tmp_path / "gone" / "inventory.lock.json"), Ending(), as_json=True)
 
     assert HOST in (tmp_path / "rigops" / "journal.jsonl").read_text()
     (host,) = json.loads(capsys.readouterr().out)["hosts"]

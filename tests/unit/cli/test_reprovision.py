@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 INVENTORY = """\
 rigs = [
+    "@local", "@docker/x",
     ("a", {{"ssh_hostname": "127.0.0.1", "ssh_port": {port}, "ssh_config_file": "ssh_config"}}),
 ]
 """
@@ -39,6 +40,9 @@ def test_what_is_missing_is_a_usage_error(folder: Path) -> None:
     capture(folder, "a")
     wrong = {
         (): "HOST",
+        ("nobody",): "not in the inventory",
+        ("@local",): "only a host over ssh",
+        ("@docker/x",): "connector docker is not supported",
         ("a", "--as", "old"): "captures/old",
         ("a", "--ask-password"): "no terminal to type a password on",
         ("a", "--accept-host-key", "MD5:1"): "not a host key fingerprint",

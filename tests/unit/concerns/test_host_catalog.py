@@ -9,7 +9,7 @@ import pytest
 
 from rigops import catalog
 from rigops.concerns.host_catalog import catalog_of
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
 from rigops.concerns.nvidia_driver.resolver.vault_sets import offers
 from rigops.errors import UsageError
@@ -55,9 +55,9 @@ def test_the_users_own_verdict_refuses_a_driver_with_its_evidence(
 
     found = resolve(machine, request, every, known)
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     assert "our lab book" in str(found)
-    assert not isinstance(resolve(machine, request, every, catalog.load()), Refusal)
+    assert not isinstance(resolve(machine, request, every, catalog.load()), Blocker)
 
 
 def test_one_that_cannot_be_read_is_said(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rigops.concerns.preconditions.root import RootState
+from rigops.concerns.preconditions.root import RootFacts
 from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder
 from rigops.converge.request import RunOptions
-from rigops.converge.snapshot import HostSnapshot
-from rigops.transport import Connection, HostKeyPolicy, Result
+from rigops.converge.snapshot import RunSnapshot
+from rigops.transport import Connection, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,9 +57,9 @@ class FakeHost(Connection):
         pass
 
 
-NOTHING_COLLECTED = HostSnapshot(
+NOTHING_COLLECTED = RunSnapshot(
     boot=None, bootloader=None, command_line=None, driver=None, silicon=None, state=None,
-    root=RootState(file_system="ext4"), system=None, uname=None, known=(), paths=(), files={},
+    root=RootFacts(file_system="ext4"), system=None, uname=None, known=(), paths=(), files={},
 )  # fmt: skip
 
 
@@ -67,10 +67,5 @@ def run_options(deploys: Sequence[Path] = ()) -> RunOptions:
     return RunOptions(
         selection=Selection(),
         deploys=deploys,
-        host_keys=HostKeyPolicy(),
-        sudo_password=None,
         holder=Holder("me@here", "run", "2026-11-21T10:00:00Z"),
-        inventory_digest="",
-        at="2026-11-21T10:00:00Z",
-        tell=lambda *_: None,
     )

@@ -18,10 +18,11 @@ import click
 import gevent
 
 from rigops.cli import apply_common, progress
-from rigops.cli.applying import Answers, apply
 from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection
+from rigops.converge.flow import apply
 from rigops.converge.host_run import HostRun
+from rigops.converge.request import RunOptions
 from rigops.converge.result import HostResult
 from rigops.inventory.spec import RigSpec
 from rigops.report.terminal import print_lines, redraw
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from threading import Event
 
     from rigops.cli.progress import Progress
-    from rigops.converge.request import Confirmed, RunOptions
     from rigops.converge.session import HostSession
 
 POINTS = (
@@ -93,7 +93,7 @@ class Fake(HostRun):
 
     def renew(self) -> None: ...
 
-    def confirm(self, confirmed: Confirmed) -> None:
+    def confirm(self, *, removals: bool, no_trial: bool) -> None:
         self._at("between stages")
 
     def change(self) -> None:
@@ -127,18 +127,10 @@ def _apply(point: str) -> None:
         return Fake(request.name, interruption, options)
 
     hosts = [HostRequest(name, Target(name=name), {}, RigSpec()) for name in ("one", "two")]
-    with apply_common.fleet_run(
-        "apply",
-        hosts,
-        Selection(),
-        inventory_digest="",
-        accepted_keys=(),
-        asks_sudo_password=False,
-        sudo_password_given="",
-        make=made,
-    ) as (run, shown):
-        _arrange(point, interruption, shown)
-        ending = apply(run, shown, Answers(yes=True, reboot="never"))
+    options = RunOptions(selection=Selection(), yes=True, reboot="never")
+    with apply_common.fleet_run(hosts, options, made) as (run, screen):
+        _arrange(point, interruption, screen.progress)
+        ending = apply(run, screen)
         for result in run.results:
             print_lines(f"{result.host}: {result.outcome}; {'; '.join(result.story)}")
     sys.exit(130 if ending.is_interrupted else 1)

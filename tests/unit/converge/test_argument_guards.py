@@ -75,7 +75,7 @@ class Rig:
                 (Pci, pci.parse(how.get("pci", SMALL))),
             ]
         self.engine.attach("rig", HostChannel(self.host, Privilege("root")), known)
-        memo = RigopsConnector.of(self.engine._host("rig")).channel.cache
+        memo = RigopsConnector.for_host(self.engine._host("rig")).channel.cache
         memo.seed_files(["/etc/arguments", TUNED], {})
 
     def plan(self) -> Plan:

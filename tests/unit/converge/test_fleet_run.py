@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +12,6 @@ import pytest
 from rigops.concerns.concern import HostRequest
 from rigops.converge.fleet_run import FleetRun
 from rigops.converge.host_run import HostRun
-from rigops.converge.request import Confirmed
 from rigops.converge.result import HostResult
 from rigops.inventory.spec import RigSpec
 from rigops.transport import LOCAL, Target
@@ -66,7 +65,7 @@ class Fake(HostRun):
     def change(self) -> None:
         self.result.outcome = "reboot_owed"
 
-    def restart(self, confirmed: Confirmed) -> None:
+    def restart(self) -> None:
         self.told.append(self.name)
         if self.held_back:
             return
@@ -80,10 +79,9 @@ class Fake(HostRun):
 
 
 def carried_out(rigs: list[Fake], *, at_once: int = 1) -> FleetRun:
-    apply = FleetRun([], run_options())
+    apply = FleetRun([], replace(run_options(), serial=at_once))
     apply._hosts = list(rigs)
-    names = frozenset(rig.name for rig in rigs)
-    apply.carry_out(Confirmed(reboots=names, at_once=at_once))
+    apply.carry_out({rig.name for rig in rigs})
     return apply
 
 

@@ -89,7 +89,7 @@ class Rig:
                 (Pci, pci.parse(answers.get("pci", ""))),
                 (Modprobe, modprobe.Modprobe()),
                 (Firmware, firmware.parse(answers.get("firmware", ""))),
-                (Root, root.RootState(file_system=answers.get("root", "ext4"))),
+                (Root, root.RootFacts(file_system=answers.get("root", "ext4"))),
                 (Processes, processes.parse(answers.get("processes", "== ls -l /proc/[0-9]*/fd"))),
             ]
             found = {TUNED_FILE: FileFound(Present("0" * 64, 0o644), file)} if file else {}
@@ -182,7 +182,7 @@ def test_what_is_true_of_the_host_is_said_once_for_all_concerns(tmp_path: Path) 
         "notices(concern='other', texts=lambda: [no_snapshot()])\n"
     )
     rig = Rig(["iommu=pt"], root="btrfs")
-    RigopsConnector.of(rig.engine._host("rig")).channel.cache.seed_files(["/etc/other"], {})
+    RigopsConnector.for_host(rig.engine._host("rig")).channel.cache.seed_files(["/etc/other"], {})
 
     assert len(notices(rig.plan(deploy))) == 1
 

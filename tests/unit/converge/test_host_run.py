@@ -12,7 +12,6 @@ from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
 from rigops.converge.host_run import HostRun
-from rigops.converge.request import Confirmed
 from rigops.converge.result import Withheld
 from rigops.converge.silicon import Silicon
 from rigops.facts.sections import Boot, RigopsState
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from rigops.converge.snapshot import HostSnapshot
+    from rigops.converge.snapshot import RunSnapshot
 
 HEAD = """
 from pyinfra.api.operation import operation
@@ -76,7 +75,7 @@ NO_PROOF = "no preflight passed yet"
 def planned(
     folder: Path,
     deploys: Mapping[str, str] = {"acs": GOES, "base": STUCK},
-    snapshot: HostSnapshot = NOTHING_COLLECTED,
+    snapshot: RunSnapshot = NOTHING_COLLECTED,
     **what: Any,
 ) -> HostRun:
     for name, text in deploys.items():
@@ -97,7 +96,7 @@ def test_what_is_in_the_way_of_one_concern_stays_known_when_another_is_withheld(
 ) -> None:
     rig = planned(tmp_path)
 
-    rig.confirm(Confirmed())
+    rig.confirm(removals=False, no_trial=False)
 
     assert rig.result.withheld == (Withheld("acs", ("/etc/goes",)),)
     assert [one.reason for one in rig.result.blocked] == ["dpkg was interrupted"]
@@ -141,7 +140,7 @@ gone(host""",
     )
 
     asked = planned(tmp_path, deploys)
-    withheld = planned(tmp_path, deploys, withholds_removals=True)
+    withheld = planned(tmp_path, deploys, yes=True)
 
     assert [one.subject for one in asked.result.plan.changes] == ["/etc/goes"]
     assert asked.result.withheld == ()

@@ -85,7 +85,7 @@ class Rig:
             (Firmware, firmware.parse("")),
             (Modprobe, modprobe.Modprobe()),
             (Pci, pci.Pci()),
-            (Root, root.RootState()),
+            (Root, root.RootFacts()),
         ]
         channel.cache.seed_files([TUNED], {})
         self.engine.attach("rig", channel, known)

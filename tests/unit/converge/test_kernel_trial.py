@@ -19,7 +19,7 @@ from rigops.converge.engine import Engine
 from rigops.facts.files import FileFound
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
 from rigops.ownership.ownership import OwnedFile, Ownership
-from rigops.plan.context import TrialOptions
+from rigops.plan.context import Consent, TrialOptions
 from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.boot import Boot as BootIdFacts
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rigops.plan.change import Plan
 
 DEPLOY = assets.find("deploys") / "kernel_args.py"
+CONSENT = Consent(removals=None)
 OPTIONS = TrialOptions(deadline_s=900, cards=("0000:0a:00.0",))
 BEFORE, AFTER = "6d3c8f4e-0000-4000-8000-00000000000a", "6d3c8f4e-0000-4000-8000-00000000000b"
 RUNNING = "BOOT_IMAGE=/vmlinuz-6.1.0-50-amd64 root=UUID=1 ro quiet"
@@ -129,8 +130,9 @@ class Rig:
         channel.cache.seed_files(paths, {LOG: text} if text else {})
         self.engine.attach("rig", channel, known)
 
-    def plan(self, **options: Any) -> Plan:
-        return self.engine.plan("rig", [self.deploy], trial=replace(OPTIONS, **options))
+    def plan(self, consent: Consent = CONSENT, **options: Any) -> Plan:
+        trial = replace(OPTIONS, **options)
+        return self.engine.plan("rig", [self.deploy], consent=consent, trial=trial)
 
     def apply(self, **options: Any) -> str:
         self.engine.apply("rig", [self.deploy], trial=replace(OPTIONS, **options))
@@ -250,7 +252,7 @@ def test_the_next_run_tells_of_a_trial_that_nobody_could_tell_of(alone: Path) ->
 def test_where_no_boot_can_try_it_the_plan_says_why_and_wants_consent(alone: Path) -> None:
     rig = Rig(["iommu=pt"], ground=UNWRITABLE, deploy=alone)
 
-    agreed, not_agreed = rig.plan(), rig.plan(may_skip=False)
+    agreed, not_agreed = rig.plan(), rig.plan(Consent(no_trial=False))
 
     assert "btrfs" in agreed.no_trial
     assert not agreed.blocked

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.concerns.preconditions.root import RootState
+from rigops.concerns.preconditions.root import RootFacts
 from rigops.converge.proof import observed, recorded, still_holds
 from rigops.converge.silicon import SECTION
-from rigops.converge.snapshot import HostSnapshot
+from rigops.converge.snapshot import RunSnapshot
 from rigops.hostside.p2p.verdict import HIGHEST
 from rigops.preflight.found import HostFound, PairFound
 from rigops.preflight.results import passed
@@ -38,17 +38,15 @@ Bus Location: \t 0000:0a:00.0
 OK = Pair("0000:0a:00.0", "0000:0b:00.0", "ok", 12.5)
 
 
-def sight(
-    text: str = CARDS, *, driver: str | None = "535.183.01", line: str = "ro"
-) -> HostSnapshot:
-    return HostSnapshot(
+def sight(text: str = CARDS, *, driver: str | None = "535.183.01", line: str = "ro") -> RunSnapshot:
+    return RunSnapshot(
         boot=None,
         bootloader=None,
         command_line=CommandLine(line, tuple(line.split())),
         driver=NvidiaVersion(version=driver, flavor="proprietary" if driver else None),
         silicon=SECTION.parse(text),
         state=None,
-        root=RootState(file_system="ext4"),
+        root=RootFacts(file_system="ext4"),
         system=None,
         uname=Uname("6.1.0-31-amd64", "x86_64"),
         known=(),

@@ -8,7 +8,7 @@ from rigops.concerns import registry
 from rigops.concerns.acs.concern import ACS
 from rigops.concerns.registry import read
 from rigops.converge.concerns import Selection, blocked
-from rigops.converge.result import Blocked, HostResult, Outcome, exit_code
+from rigops.converge.result import Blocker, HostResult, Outcome, exit_code
 from rigops.errors import UsageError
 from rigops.preflight.found import HostFound
 from rigops.probe.sections.proc_cmdline import CommandLine
@@ -43,7 +43,7 @@ def test_a_preflight_that_fails_makes_the_exit_code_whatever_the_outcome(
 
 
 def test_what_stands_in_the_way_is_never_exit_0() -> None:
-    way = Blocked("borg", ("borg",), "not in this version")
+    way = Blocker("borg", ("borg",), "not in this version")
 
     assert HostResult("rig", "changed", blocked=(way,)).exit_code == 1
 
@@ -56,13 +56,13 @@ def test_a_declaration_that_no_deploy_acts_on_is_in_the_way_unless_it_was_left_o
     spec = read({"acs_redirect": "off", "kernel_args": ["a"], "gpus": 3, "p2p": "nvlink"})
 
     assert [(one.concern, one.keys) for one in blocked(spec, ALL)] == [("acs", ("acs_redirect",))]
-    assert blocked(spec, Selection.of([], ["acs"])) == ()
-    assert blocked(spec, Selection.of(["kernel_args"], [])) == ()
+    assert blocked(spec, Selection.from_words([], ["acs"])) == ()
+    assert blocked(spec, Selection.from_words(["kernel_args"], [])) == ()
 
 
 def test_a_misspelled_concern_gets_a_suggestion() -> None:
     with pytest.raises(UsageError) as refused:
-        Selection.of(["kernel-args"], [])
+        Selection.from_words(["kernel-args"], [])
 
     assert "kernel_args" in refused.value.problems[0].fix
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.concerns.preconditions.root import RootState
+from rigops.concerns.preconditions.root import RootFacts
 from rigops.converge import trial_judging
 from rigops.converge.silicon import Silicon
-from rigops.converge.snapshot import HostSnapshot
+from rigops.converge.snapshot import RunSnapshot
 from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.rigops_state import ARGUMENTS, RigopsState
 from rigops.record import Bios, ProvenGpu
@@ -18,16 +18,16 @@ from rigops.record.kernel_arguments import Arguments, arguments_document
 TRYING = ("iommu=pt",)
 
 
-def sight(line: str, *addresses: str) -> HostSnapshot:
+def sight(line: str, *addresses: str) -> RunSnapshot:
     cards = tuple(ProvenGpu(f"GPU-{at}", at, "RTX 3090", None) for at in addresses)
-    return HostSnapshot(
+    return RunSnapshot(
         boot=None,
         bootloader=None,
         command_line=proc_cmdline.parse(line),
         driver=None,
         silicon=Silicon(Bios("", ""), cards, has_cards=bool(cards)),
         state=None,
-        root=RootState(file_system="ext4"),
+        root=RootFacts(file_system="ext4"),
         system=None,
         uname=None,
         known=(),

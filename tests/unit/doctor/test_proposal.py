@@ -11,10 +11,10 @@ from rigops.concerns.acs.concern import ACS
 from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
 from rigops.concerns.nvidia_driver.resolver.request import identity
 from rigops.concerns.registry import read
-from rigops.doctor.proposal import Entry, propose
+from rigops.doctor.proposal import ProposedKeys, propose
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import declared
-from rigops.record.declared import Declared
+from rigops.record.declared import DeclaredKeys
 from tests.unit.concerns.nvidia_driver.resolver.choices import RIG, chosen, with_driver
 from tests.unit.doctor.examining import catalog
 from tests.unit.probe import answers
@@ -41,7 +41,7 @@ class Key:
     line: Mapping[str, object]
 
 
-def listed(entries: Iterable[Entry]) -> Iterator[tuple[str, Key]]:
+def listed(entries: Iterable[ProposedKeys]) -> Iterator[tuple[str, Key]]:
     for one in entries:
         for name, value in one.keys.items():
             yield name, Key(value, one.holds, one.reason, one.keys)
@@ -56,7 +56,7 @@ def proposed(choice: Choice | None = BAD, **changed: str | None) -> dict[str, Ke
 
 def declaring(**keys: object) -> str:
     """Rigops' own files on a host that was changed with these declarations."""
-    return f"== {declared.PATH}\n{Declared.of('2026-11-20T10:00:00Z', keys).to_json()}"
+    return f"== {declared.PATH}\n{DeclaredKeys.from_keys('2026-11-20T10:00:00Z', keys).to_json()}"
 
 
 def test_a_host_without_cards_declares_none() -> None:

@@ -17,7 +17,7 @@ from rigops.packages.operations import _answer, _Asked, changes
 from rigops.packages.records import WORK_RECORD, OwnedPackage, OwnedPackages, PackageWork
 from rigops.packages.request import FINISH, PackageRequest
 from rigops.plan.change import Package, Repair
-from rigops.plan.context import Consent, context_of, plan_log
+from rigops.plan.context import Consent, context_of, plan_of
 from rigops.probe.sections import rigops_state
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Machine:
         self.state.is_executing = False
         context_of(self.host).shown = None
         answer = _answer(self.host, asked)
-        context_of(self.host).shown = plan_log(self.host).plan
+        context_of(self.host).shown = plan_of(self.host)
         return answer
 
     def apply(self, asked: _Asked = ASKED) -> Installing | str | None:
@@ -84,7 +84,7 @@ def test_what_the_plan_showed_is_done_and_whose_it_is_will_be_written_down() -> 
         OwnedPackage("new", "demo", asked=True),
     ]
     assert done.record_after is None
-    assert plan_log(machine.host).packages["demo"].remove[0] == Package("rival", "1", None)
+    assert plan_of(machine.host).packages_by["demo"].remove[0] == Package("rival", "1", None)
 
 
 def test_what_the_plan_did_not_show_is_refused() -> None:
@@ -122,11 +122,11 @@ def test_unfinished_packages_are_in_the_way_unless_they_may_be_repaired() -> Non
     machine = Machine(dpkg=replace(BARE, unfinished=(Entry("x", "all", "1", "F"),)))
 
     refused = machine.plan()
-    offered = plan_log(machine.host).repairs
+    offered = plan_of(machine.host).repairs
     repaired = machine.plan(replace(ASKED, repair=True))
 
     broken = "dpkg did not finish with x (half-configured)"
-    assert offered[:1] == [Repair(broken, "dpkg --configure -a", agreed=False)]
+    assert offered == (Repair(broken, "dpkg --configure -a", agreed=False),)
     assert refused == "dpkg did not finish with x (half-configured): sudo dpkg --configure -a"
     assert isinstance(repaired, Installing)
     assert repaired.repairs
@@ -140,9 +140,9 @@ def test_who_agreed_to_the_repair_need_not_have_said_so_in_the_deploy() -> None:
 
     assert isinstance(repaired, Installing)
     assert repaired.repairs
-    assert plan_log(machine.host).repairs == [
-        Repair("dpkg was interrupted", "dpkg --configure -a", agreed=True)
-    ]
+    assert plan_of(machine.host).repairs == (
+        Repair("dpkg was interrupted", "dpkg --configure -a", agreed=True),
+    )
 
 
 WORK = PackageWork((Package("new", None, "1"), Package("lib:i386", "1", "2")))
@@ -160,9 +160,9 @@ def test_what_our_own_run_was_cut_off_in_is_finished_and_shown_without_further_c
 
     assert isinstance(found, Installing)
     assert found.repairs
-    (repair,) = plan_log(machine.host).repairs
+    (repair,) = plan_of(machine.host).repairs
     assert (repair.command, repair.agreed) == (FINISH, True)
-    assert plan_log(machine.host).packages["demo"].every == set(WORK.packages)
+    assert plan_of(machine.host).packages_by["demo"].every == set(WORK.packages)
 
 
 IN_TRIGGER = Entry("initramfs-tools", "all", "0.142", "F", configured="0.142")
@@ -178,7 +178,7 @@ def test_a_trigger_that_our_own_run_was_cut_off_in_is_finished_where_all_else_is
 
     assert isinstance(found, Installing)
     assert found.repairs
-    (repair,) = plan_log(machine.host).repairs
+    (repair,) = plan_of(machine.host).repairs
     assert (repair.command, repair.agreed) == (FINISH, True)
     machine.work = None  # somebody else's: what is declared is there
     assert machine.plan() is None
@@ -201,7 +201,7 @@ def test_what_somebody_else_was_cut_off_in_needs_consent_of_its_own(
 
     assert foreign.name in str(refused)
     assert "sudo dpkg --configure -a" in str(refused)
-    assert [repair.agreed for repair in plan_log(machine.host).repairs] == [False]
+    assert [repair.agreed for repair in plan_of(machine.host).repairs] == [False]
 
 
 def test_consent_to_a_repair_is_for_what_the_plan_named() -> None:
@@ -242,7 +242,7 @@ def test_packages_that_configuring_does_not_cure_are_not_offered_for_repair() ->
     context_of(machine.host).consent = Consent(repair=True)
 
     assert "--reinstall x" in str(machine.plan())
-    assert plan_log(machine.host).repairs == []
+    assert not plan_of(machine.host).repairs
 
 
 def test_what_somebody_has_just_begun_is_no_fault_and_is_waited_for() -> None:
@@ -255,7 +255,7 @@ def test_what_somebody_has_just_begun_is_no_fault_and_is_waited_for() -> None:
 
     assert isinstance(shown, Installing)
     assert not shown.repairs
-    assert "unattended-upgrade (process 7)" in plan_log(machine.host).notices[0][1]
+    assert "unattended-upgrade (process 7)" in plan_of(machine.host).notices[0][1]
 
 
 def test_a_damaged_record_is_in_the_way() -> None:

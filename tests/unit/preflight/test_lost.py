@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.preflight.run import Limits, prove
+from rigops.preflight.run import PayloadLimits, prove
 from rigops.transport import TransportError
 from tests.unit.preflight.hosts import GRANTED, A, B, CutError, FakeHost, answer, pair
 
@@ -37,7 +37,7 @@ def lost_with(
         FakeHost([GRANTED, CutError(error, *events)]),
         None,
         level="p2p",
-        limits=Limits(back_s=60),
+        limits=PayloadLimits(back_s=60),
         reconnect=lambda: later,
         sleep=slept.append,
     )

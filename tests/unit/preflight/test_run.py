@@ -9,7 +9,7 @@ import pytest
 from rigops.inventory.spec.model import ExpectedGpus, RigSpec
 from rigops.preflight.payload import read_answer
 from rigops.preflight.results import failure, passed
-from rigops.preflight.run import Limits, prove
+from rigops.preflight.run import PayloadLimits, prove
 from rigops.transport import LOCAL, ScriptResult, TransportError, connect
 from rigops.transport.host_keys import HostKeyPolicy
 from tests.unit.preflight.hosts import (
@@ -234,7 +234,7 @@ def test_a_host_that_falls_silent(
         FakeHost([GRANTED, lost(kind)]),
         None,
         level="p2p",
-        limits=Limits(back_s=0),
+        limits=PayloadLimits(back_s=0),
         reconnect=lambda: later,
     )
 
@@ -325,7 +325,7 @@ def test_it_runs_on_this_machine() -> None:
 
 def test_the_documented_times_of_faults_are_those_of_the_program() -> None:
     text = (Path(__file__).parents[3] / "docs/preflight.md").read_text()
-    limits = Limits()
+    limits = PayloadLimits()
     gone_s = limits.dead_s + 1
     hang, start = (f"{given + gone_s:g} s" for given in (limits.pair_s, limits.init_s))
 

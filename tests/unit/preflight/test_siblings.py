@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rigops.preflight.found import GpuSeen, PairFound, SlowPair
-from rigops.preflight.payload import Answer, Slot
+from rigops.preflight.payload import PayloadReport, Slot
 from rigops.preflight.siblings import LastRates, last_rates, slow_pairs
 from rigops.record import Pair
 from rigops.record.journal import Preflight, Run
@@ -15,7 +15,7 @@ from rigops.record.journal import Preflight, Run
 A, B, C = "0000:0a:00.0", "0000:0b:00.0", "0000:41:00.0"
 RTX_3090, A6000 = "NVIDIA GeForce RTX 3090", "NVIDIA RTX A6000"
 X16 = Slot(4, 16)
-RIG = Answer(
+RIG = PayloadReport(
     gpus=tuple(GpuSeen(address, RTX_3090) for address in (A, B, C)),
     slots=dict.fromkeys((A, B, C), X16),
 )
@@ -29,7 +29,7 @@ def pair(
 
 
 def slow(
-    *pairs: PairFound, answer: Answer = RIG, last: LastRates | None = None
+    *pairs: PairFound, answer: PayloadReport = RIG, last: LastRates | None = None
 ) -> tuple[SlowPair, ...]:
     return slow_pairs(pairs, answer, last=last)
 
@@ -129,8 +129,8 @@ def test_the_last_proof_is_the_newest_run_that_passed(
     found = last_rates([replace(newer, preflight=None), newer, old])
 
     assert found is not None
-    assert (found.day, found.of(pair(A, B, 1.0))) == (
+    assert (found.day, found.rate(pair(A, B, 1.0))) == (
         ("2026-11-01", 25.5) if counts else ("2026-10-01", 24.9)
     )
-    assert found.of(pair(B, A, 1.0)) is None
+    assert found.rate(pair(B, A, 1.0)) is None
     assert last_rates([]) is None

@@ -47,13 +47,13 @@ auto
 
 def test_counters() -> None:
     found = aer.parse(COUNTERS.replace("\n", "\r\n"))
-    card = found.of("0000:0a:00.0", "correctable")
+    card = found.device("0000:0a:00.0", "correctable")
 
     assert card is not None
     assert card.total == 250
     assert card.counts["BadTLP"] == 231
     assert card.lines == ("BadTLP 231", "BadDLLP 7", "Timeout 12", "TOTAL_ERR_COR 250")
-    below = found.of("0000:00:03.1", "below")
+    below = found.device("0000:00:03.1", "below")
     assert below is not None
     assert below.total == 250
     assert [(one.address, one.control) for one in found.powers] == [("0000:00:03.1", "auto")]
@@ -95,7 +95,7 @@ def test_a_cut_loses_counters_and_never_makes_them_smaller(at: int, text: str) -
 
     whole = aer.parse(COUNTERS)
     for one in aer.parse(COUNTERS[:at]).devices:
-        known = whole.of(one.address, one.kind)
+        known = whole.device(one.address, one.kind)
         assert known is not None
         assert one.total == known.total or one.kind == "below"
 

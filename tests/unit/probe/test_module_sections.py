@@ -60,7 +60,7 @@ def test_modinfo_by_hand_is_that_of_the_running_kernel() -> None:
     assert module.is_open
     assert module.is_signed
     assert module.line == "version:        560.35.03"
-    assert found.of("whatever") is module
+    assert found.module_for("whatever") is module
     assert not found.unparsed
 
 
@@ -69,11 +69,11 @@ def test_modinfo_of_several_kernels() -> None:
 
     found = nvidia_modinfo.parse(text.replace("\n", "\r\n"))
 
-    module = found.of(rigs.KERNEL)
+    module = found.module_for(rigs.KERNEL)
     assert module is not None
     assert (module.version, module.is_open, module.is_signed) == (rigs.DRIVER, False, False)
     assert found.kernels_without == (rigs.NEXT,)
-    assert found.of(rigs.NEXT) is None
+    assert found.module_for(rigs.NEXT) is None
 
 
 def test_a_module_of_which_the_end_is_lost_is_not_called_unsigned() -> None:
@@ -138,7 +138,7 @@ def test_the_device_nodes() -> None:
         ("/dev/nvidia0", 195),
         ("/dev/nvidia1", 195),
     ]
-    uvm = found.of("/dev/nvidia-uvm")
+    uvm = found.node("/dev/nvidia-uvm")
     assert uvm is not None
     assert uvm.is_for_all
     assert found.majors == {"nvidia-frontend": 195, "nvidia-uvm": 511}

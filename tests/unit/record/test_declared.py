@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rigops.json_fields import readable
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import declared
-from rigops.record.declared import Declared
+from rigops.record.declared import DeclaredKeys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,51 +23,55 @@ AT = "2026-11-23T14:00:00Z"
 def test_what_is_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "_WRITE", declared._WRITE.replace(STATE, str(tmp_path)))
     keys = {"driver": "535", "kernel_args": ("iommu=pt", "a='b c'"), "gpus": {"é": 2}}
-    wanted = Declared.of(AT, keys)
+    wanted = DeclaredKeys.from_keys(AT, keys)
 
     subprocess.run(wanted.writing(), check=True)
 
-    found = readable(Declared.from_json, (tmp_path / "declared.json").read_text())
+    found = readable(DeclaredKeys.from_json, (tmp_path / "declared.json").read_text())
     assert found == wanted
     assert found.keys == {**keys, "kernel_args": ["iommu=pt", "a='b c'"]}
     assert [one.name for one in tmp_path.iterdir()] == ["declared.json"]
 
 
 def test_a_record_that_cannot_be_read_is_none() -> None:
-    whole = Declared.of(AT, {"driver": "535"}).to_json()
+    whole = DeclaredKeys.from_keys(AT, {"driver": "535"}).to_json()
 
-    assert readable(Declared.from_json, None) is None
+    assert readable(DeclaredKeys.from_json, None) is None
     for damaged in ("", whole[:-5], whole.replace("declared/1", "declared/2"), '{"keys": []}'):
-        assert readable(Declared.from_json, damaged) is None
+        assert readable(DeclaredKeys.from_json, damaged) is None
 
 
 def test_what_worked_last_is_what_one_goes_back_to() -> None:
-    first = replace(Declared.of(AT, {"driver": "535"}), has_worked=True)
-    bad = Declared.of(AT, {"driver": "545"}, first)
-    better = Declared.of(AT, {"driver": "550"}, bad)
+    first = replace(DeclaredKeys.from_keys(AT, {"driver": "535"}), has_worked=True)
+    bad = DeclaredKeys.from_keys(AT, {"driver": "545"}, first)
+    better = DeclaredKeys.from_keys(AT, {"driver": "550"}, bad)
 
     assert bad.before == better.before == {"driver": "535"}
-    assert readable(Declared.from_json, better.to_json()) == better
+    assert readable(DeclaredKeys.from_json, better.to_json()) == better
 
 
 def test_a_declaration_that_is_as_before_is_no_new_one() -> None:
-    last = replace(Declared.of(AT, {"limits": {"memlock": "1G"}}), has_worked=True)
+    last = replace(DeclaredKeys.from_keys(AT, {"limits": {"memlock": "1G"}}), has_worked=True)
 
-    assert Declared.of("2026-11-24T14:00:00Z", {"limits": {"memlock": "1G"}}, last) is last
+    assert (
+        DeclaredKeys.from_keys("2026-11-24T14:00:00Z", {"limits": {"memlock": "1G"}}, last) is last
+    )
 
 
 def test_going_back_can_be_undone_the_same_way() -> None:
-    first = replace(Declared.of(AT, {"driver": "535"}), has_worked=True)
-    second = replace(Declared.of(AT, {"driver": "550"}, first), has_worked=True)
-    back = Declared.of(AT, {"driver": "535"}, second)
+    first = replace(DeclaredKeys.from_keys(AT, {"driver": "535"}), has_worked=True)
+    second = replace(DeclaredKeys.from_keys(AT, {"driver": "550"}, first), has_worked=True)
+    back = DeclaredKeys.from_keys(AT, {"driver": "535"}, second)
 
     assert back.before == {"driver": "550"}
-    assert Declared.of(AT, {"driver": "550"}, back).before is None  # the first did not work again
+    assert (
+        DeclaredKeys.from_keys(AT, {"driver": "550"}, back).before is None
+    )  # the first did not work again
 
 
 def test_a_record_of_an_earlier_version_has_not_worked_yet() -> None:
     text = json.dumps({"schema": "rigops.declared/1", "at": AT, "keys": {"driver": "535"}})
 
-    found = readable(Declared.from_json, text)
+    found = readable(DeclaredKeys.from_json, text)
 
-    assert found == Declared(at=AT, keys={"driver": "535"})
+    assert found == DeclaredKeys(at=AT, keys={"driver": "535"})

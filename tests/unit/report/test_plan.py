@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops import __version__
-from rigops.converge.result import Blocked, HostResult, Stage, Withheld
+from rigops.converge.result import Blocker, HostResult, Stage, Withheld
 from rigops.errors import HostError
 from rigops.plan.change import Change, Package, PackageChanges, Plan, Repair
 from rigops.report.apply import outcome_lines
@@ -102,7 +102,7 @@ def test_apply_repeats_what_changes_come_to_and_what_needs_attention() -> None:
         notices=("mind the gap",),
         reboot_reasons=("x",),
         reboot_hits=("kim is logged in",),
-        blocked=(Blocked("borg", (), "x"),),
+        blocked=(Blocker("borg", (), "x"),),
     )
 
     assert lines(result, has_changes=False) == [
@@ -197,7 +197,7 @@ def test_packages_of_one_change_are_counted_and_those_that_go_are_named() -> Non
 def test_a_repair_that_was_agreed_to_comes_first_and_makes_a_plan() -> None:
     offered = Repair("dpkg was interrupted", "dpkg --configure -a", agreed=False)
     agreed = Repair("dpkg was interrupted", "dpkg --configure -a", agreed=True)
-    ways = (Blocked("demo", (), "dpkg was interrupted: sudo dpkg --configure -a"),)
+    ways = (Blocker("demo", (), "dpkg was interrupted: sudo dpkg --configure -a"),)
 
     assert shown(Plan(repairs=(agreed,))) == [
         "packages first `dpkg --configure -a`, since dpkg was interrupted"
@@ -253,9 +253,9 @@ def test_a_removal_that_is_withheld_is_not_said_to_come() -> None:
 
 def test_what_is_in_the_way_names_its_keys_and_is_not_nothing_to_do() -> None:
     ways = (
-        Blocked("borg", ("borg", "snapshots"), "not in this version"),
-        Blocked("base", ("nccl",), "no room"),
-        Blocked("host", (), "x"),
+        Blocker("borg", ("borg", "snapshots"), "not in this version"),
+        Blocker("base", ("nccl",), "no room"),
+        Blocker("host", (), "x"),
     )
 
     assert shown(blocked=ways) == [
@@ -335,7 +335,7 @@ def test_the_last_line_counts_hosts_and_reboots_and_says_where_more_is() -> None
         {"plan": Plan(changes=(Change("base", "file", "/f", f"a{STEERS}b\n", "c\n"),))},
         {"error": HostError("failed", f"it said {STEERS}")},
         {"notices": (f"see {STEERS}",)},
-        {"blocked": (Blocked("base", (), STEERS),)},
+        {"blocked": (Blocker("base", (), STEERS),)},
     ],
     ids=["file", "error", "notice", "in the way"],
 )
@@ -361,7 +361,7 @@ def test_what_a_host_says_does_not_steer_the_terminal(what: Mapping[str, Any]) -
             4,
         ),
         (
-            HostResult("rig", plan=Plan(changes=(FILE,)), blocked=(Blocked("x", (), "y"),)),
+            HostResult("rig", plan=Plan(changes=(FILE,)), blocked=(Blocker("x", (), "y"),)),
             "refused",
             1,
         ),
@@ -413,7 +413,7 @@ def test_hosts_that_did_not_make_it_are_named_with_the_reason_and_the_fix() -> N
     said = outcome(
         HostResult("well", "changed"),
         HostResult("rig", "unreachable", error=DEAD),
-        HostResult("odd", "refused", blocked=(Blocked("borg", ("borg",), "not in this version"),)),
+        HostResult("odd", "refused", blocked=(Blocker("borg", ("borg",), "not in this version"),)),
     )
 
     assert said == [

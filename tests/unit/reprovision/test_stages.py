@@ -131,10 +131,10 @@ def test_what_a_restore_could_not_show_says_what_to_do() -> None:
 
 
 def test_the_account_is_the_captured_one_or_an_ordinary_one() -> None:
-    assert Account.of("me", CAPTURED) == Account(  # noqa: S604 - no program
+    assert Account.from_capture("me", CAPTURED) == Account(  # noqa: S604 - no program
         name="me", uid=1005, gid=1006, home="/data/me", shell="/bin/zsh", groups=("video",)
     )
-    assert Account.of("other", CAPTURED) == Account(name="other")
+    assert Account.from_capture("other", CAPTURED) == Account(name="other")
 
 
 def test_files_of_host_keys_are_named_by_their_types() -> None:

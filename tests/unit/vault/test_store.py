@@ -113,5 +113,5 @@ def test_its_place_is_the_users_data(environment: dict[str, str], folder: Path) 
 
 
 def test_the_inventory_may_name_another_place() -> None:
-    assert Store.of("~/vault").folder == Path.home() / "vault"
-    assert Store.of(None).folder == default_folder()
+    assert Store.from_declared("~/vault").folder == Path.home() / "vault"
+    assert Store.from_declared(None).folder == default_folder()

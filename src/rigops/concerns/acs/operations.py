@@ -39,7 +39,7 @@ PROGRAM: Final = installed_at(ports.PROGRAM)
 
 def acs(*, redirect: AcsRedirect | None) -> None:
     """Have no redirection between the cards, or undo what was cleared; None: undeclared."""
-    owned = Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN)
+    owned = Ownership.from_state(host.get_fact(RigopsState)).paths_of(CONCERN)
     if redirect != "off":
         if owned and host.get_fact(Acs).to_restore:
             _spare_the_jobs()
@@ -94,7 +94,7 @@ def redirection_off() -> Generator[FileWorkCommand, None, None]:
         _announce(port, port.cleared)
     # The program itself as well: it names the port that refuses, where a unit only fails.
     effect = Effect(shlex.join((PROGRAM, "off")), unit=UNIT)
-    work = FileWork(before=Ownership.of(host.get_fact(RigopsState)), more_effects=(effect,))
+    work = FileWork(before=Ownership.from_state(host.get_fact(RigopsState)), more_effects=(effect,))
     yield FileWorkCommand(work, touches=frozenset({Acs}))
 
 
@@ -104,7 +104,7 @@ def redirection_back(*, declared: bool) -> Generator[FileWorkCommand, None, None
 
     + declared: whether the inventory declares redirection at all; else this needs consent
     """
-    owned = Ownership.of(host.get_fact(RigopsState))
+    owned = Ownership.from_state(host.get_fact(RigopsState))
     ours = owned.paths_of(CONCERN)
     if not ours or not (declared or may_undo(host, CONCERN, ours)):
         host.noop("nothing was cleared that is to be set again")

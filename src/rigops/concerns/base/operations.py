@@ -25,7 +25,7 @@ from rigops.ownership.owned_lines import (
 )
 from rigops.ownership.ownership import Ownership
 from rigops.plan.commands import blockers
-from rigops.plan.context import headline, notice, plan_log
+from rigops.plan.context import headline, notice, plan_of, wanted_paths
 
 if TYPE_CHECKING:
     from rigops.inventory.spec import model
@@ -43,7 +43,7 @@ _PARTS: Final = (
 
 def base(*, limits: model.Limits | None, nccl: tuple[tuple[str, str], ...] | None) -> None:
     """Have these limits and lines of nccl.conf; None is undeclared."""
-    owned = Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN)
+    owned = Ownership.from_state(host.get_fact(RigopsState)).paths_of(CONCERN)
     wanted = LimitPlan()
     if limits is not None:
         found, around = host.get_fact(Limits), host.get_fact(LimitSurroundings)
@@ -75,7 +75,7 @@ def base(*, limits: model.Limits | None, nccl: tuple[tuple[str, str], ...] | Non
             touches=frozenset({Nccl}),
         )
     _undo(owned, is_declared=limits is not None or nccl is not None)
-    changed = {change.subject for change in plan_log(host).changes if change.concern == CONCERN}
+    changed = {change.subject for change in plan_of(host).changes if change.concern == CONCERN}
     for paths, text in _PARTS:
         if not changed.isdisjoint(paths):
             headline(host, CONCERN, text)
@@ -103,7 +103,7 @@ def _lines(
 
 
 def _undo(owned: Collection[str], *, is_declared: bool) -> None:
-    gone = set(owned) - plan_log(host).wanted_paths.get(CONCERN, set())
+    gone = set(owned) - wanted_paths(host, CONCERN)
     effects: dict[str, str] = {}
     if gone & _LIMITS:
         effects |= absences(host.get_fact(LimitSurroundings))

@@ -35,7 +35,7 @@ from rigops.ownership.owned_files import (
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.commands import blockers
-from rigops.plan.context import announce, headline, next_step, notice, plan_log, warning
+from rigops.plan.context import announce, headline, next_step, notice, plan_of, warning
 from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
@@ -116,7 +116,7 @@ def back_up(declared: Borg, *, vault: str | None) -> None:
         public_key = host.get_fact(BorgHostFact).public_key
         next_step(host, CONCERN, decide.access_step(host.name, repository, public_key))
     undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
-    if any(change.concern == CONCERN for change in plan_log(host).changes):
+    if any(change.concern == CONCERN for change in plan_of(host).changes):
         headline(host, CONCERN, f"backups of {', '.join(declared.paths)} to {repository}")
 
 
@@ -134,7 +134,7 @@ def watch(declared: Borg) -> None:
 
 def borg_undeclared(*, declared: bool) -> None:
     """`declared`: as nothing, which needs no further consent."""
-    if SETTINGS in Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN):
+    if SETTINGS in Ownership.from_state(host.get_fact(RigopsState)).paths_of(CONCERN):
         state = _state()
         notice(host, CONCERN, decide.undone_notice(state.repository.location if state else ""))
     undo_undeclared(
@@ -178,7 +178,9 @@ def initialized(*, declared: Borg) -> Generator[StringCommand, None, None]:
     yield command
     if command.failure and not decide.was_tried(declared, _state()):
         note = record.waiting(repository, command.failure, _now()).encode()
-        work = FileWork(before=Ownership.of(host.get_fact(RigopsState)), notes={record.PATH: note})
+        work = FileWork(
+            before=Ownership.from_state(host.get_fact(RigopsState)), notes={record.PATH: note}
+        )
         yield FileWorkCommand(work, touches=frozenset({RigopsState}))
 
 
@@ -188,7 +190,7 @@ def exported(*, declared: Borg, vault: str | None) -> Generator[StringCommand, N
 
     + vault: as the inventory declares it
     """
-    state, store = _state(), Store.of(vault)
+    state, store = _state(), Store.from_declared(vault)
     has_waited = decide.is_remote(declared.repository or "") and decide.was_tried(declared, state)
     known = state.repository.id if state and decide.is_initialized(declared, state) else ""
     if known and has_key(store, host.name, known) and _is_noted(known):
@@ -204,7 +206,7 @@ def exported(*, declared: Borg, vault: str | None) -> Generator[StringCommand, N
     if export.exported is not None:
         note = export.exported.to_json().encode()
         work = FileWork(
-            before=Ownership.of(host.get_fact(RigopsState)), notes={record.KEY_PATH: note}
+            before=Ownership.from_state(host.get_fact(RigopsState)), notes={record.KEY_PATH: note}
         )
         yield FileWorkCommand(work, touches=frozenset({RigopsState}))
 

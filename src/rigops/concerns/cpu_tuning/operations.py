@@ -56,7 +56,7 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
         keys = {"cpu_max_freq": khz, "cpu_governor": governor}
         notice(host, CONCERN, decide.nothing_scales(machine, [name for name in keys if keys[name]]))
         # A BIOS setting that is off for a while undoes nothing.
-        if not Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN):
+        if not Ownership.from_state(host.get_fact(RigopsState)).paths_of(CONCERN):
             return
     if refused := tuple(one.why for one in _judged(declared) if one.status == REFUSED):
         blockers(name="Blockers", concern=CONCERN, reasons=refused)
@@ -100,7 +100,7 @@ def policies_live(*, declared: Declared, command: str) -> Generator[FileWorkComm
         _announce(state)
     # The program itself as well: it names the policy that refuses, where a unit only fails.
     work = FileWork(
-        before=Ownership.of(host.get_fact(RigopsState)),
+        before=Ownership.from_state(host.get_fact(RigopsState)),
         more_effects=(Effect(command, unit=UNIT),),
     )
     yield FileWorkCommand(work, touches=frozenset({CpuFreq, RigopsState}))
@@ -109,7 +109,7 @@ def policies_live(*, declared: Declared, command: str) -> Generator[FileWorkComm
 @operation()
 def policies_undone() -> Generator[FileWorkCommand, None, None]:
     """Undo what was set since the boot. An ``undo_undeclared`` of the files comes after it."""
-    owned = Ownership.of(host.get_fact(RigopsState))
+    owned = Ownership.from_state(host.get_fact(RigopsState))
     ours = owned.paths_of(CONCERN)
     if not ours or not may_undo(host, CONCERN, ours):
         host.noop("nothing was set that is to be undone")

@@ -36,7 +36,7 @@ from rigops.plan.context import (
     housekeeping,
     may_undo,
     notice,
-    plan_log,
+    plan_of,
     provided,
     warning,
 )
@@ -136,8 +136,8 @@ def _notice_the_budget(cards: Sequence[KnownCard]) -> None:
 
 def _without_a_driver(declared: Declared, reason: str) -> None:
     """Nothing can be set yet. Where this run brings the driver, that comes after it."""
-    log = plan_log(host)
-    is_coming = DRIVER in log.packages or any(one == DRIVER for one, _ in log.reboot_reasons)
+    plan = plan_of(host)
+    is_coming = DRIVER in plan.packages_by or any(one == DRIVER for one, _ in plan.reboot_reasons)
     if not is_coming:
         blockers(name="The driver", concern=CONCERN, reasons=(reason,))
         return
@@ -178,7 +178,7 @@ def settings_live(
         _announce(one)
     # The program itself as well: it names the card that refuses, where a unit only fails.
     work = FileWork(
-        before=Ownership.of(host.get_fact(RigopsState)),
+        before=Ownership.from_state(host.get_fact(RigopsState)),
         more_effects=(Effect(_APPLY, unit=UNIT),),
     )
     yield FileWorkCommand(work, touches=frozenset({Smi}))
@@ -187,7 +187,7 @@ def settings_live(
 @operation()
 def settings_undone() -> Generator[FileWorkCommand, None, None]:
     """Undo what was set since the boot. An ``undo_undeclared`` of the files comes after it."""
-    owned = Ownership.of(host.get_fact(RigopsState))
+    owned = Ownership.from_state(host.get_fact(RigopsState))
     ours = owned.paths_of(CONCERN)
     if not ours or not may_undo(host, CONCERN, ours):
         host.noop("nothing was set that is to be undone")

@@ -24,7 +24,7 @@ def odd_breakers(spec: RigSpec) -> Iterator[str]:
 
 def excess(spec: RigSpec, cards: Sequence[KnownCard], others: Sequence[Share]) -> str:
     """Nothing where the declared limits are fed. `others`: of other hosts on the same circuits."""
-    feeds = Feeds.of(spec)
+    feeds = Feeds.from_spec(spec)
     if spec.gpu_power_limit is None or not feeds.are_declared:
         return ""
     found = HostPower(host="", feeds=feeds, loads=loads_of(cards, spec.gpu_power_limit))

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rigops.concerns.kernel_args.bootloader import grub, grub_menu
-from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
+from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
 from rigops.dataclass import dataclass
 from rigops.ownership.file_work import Effect, replaced
 from rigops.ownership.ownership import WantedFile, digest
@@ -40,7 +40,7 @@ class Part:
     unsettled: tuple[str, ...] | None = None  # all that may be there while they are changed
 
 
-class Place(Protocol):
+class BootPlace(Protocol):
     """May raise CannotEditError."""
 
     @property
@@ -61,9 +61,9 @@ class Place(Protocol):
 
 def place_of(
     boot: Bootloader, owned: Ownership, state: RigopsState, record: Arguments
-) -> Place | Refused:
+) -> BootPlace | Blocker:
     configuration = configuration_of(boot)
-    if isinstance(configuration, Refused):
+    if isinstance(configuration, Blocker):
         return configuration
     if isinstance(configuration, grub.DropIns):
         return DropIn(boot, owned, state)

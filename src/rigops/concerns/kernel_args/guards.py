@@ -103,7 +103,10 @@ def reasons(
 
 def _in_drop_in(state: State) -> tuple[str, ...]:
     """None where somebody changed the file: it is left, and no reboot ends it."""
-    owned, found = Ownership.of(state).files.get(grub.DROP_IN), state.present.get(grub.DROP_IN)
+    owned, found = (
+        Ownership.from_state(state).files.get(grub.DROP_IN),
+        state.present.get(grub.DROP_IN),
+    )
     if owned is None or found is None or not owned.has_ours(found):
         return ()
     return grub.added_arguments(host.get_fact(Bootloader).files.get(grub.DROP_IN, ""))

@@ -30,7 +30,7 @@ _ASSIGNMENT = re.compile(
 
 
 @dataclass(frozen=True)
-class Place:
+class FileLine:
     file: str
     line: int
 
@@ -42,7 +42,7 @@ class Place:
 class _Reset:
     """An assignment without the value before it. `lost`: what the first file had set."""
 
-    place: Place
+    place: FileLine
     variable: str
     lost: str
 
@@ -139,12 +139,12 @@ def _resets(files: Mapping[str, str]) -> Iterator[_Reset]:
             keeps = re.search(rf"\$(?:{variable}\b(?!_)|\{{{variable}\}})", shape["value"])
             lost = " ".join(filter(None, first[variable]))
             if not keeps and (_is_later(file) or lost):
-                yield _Reset(Place(file, number), variable, lost)
+                yield _Reset(FileLine(file, number), variable, lost)
 
 
-def _place_of(argument: str, files: Mapping[str, str]) -> Place | None:
+def _place_of(argument: str, files: Mapping[str, str]) -> FileLine | None:
     """The last one, which is the one that counts."""
-    found: Place | None = None
+    found: FileLine | None = None
     for file in sorted(files, key=lambda path: (path != grub.DEFAULTS, path)):
         if file == grub.DROP_IN:
             continue
@@ -152,7 +152,7 @@ def _place_of(argument: str, files: Mapping[str, str]) -> Place | None:
             plain = line.partition("=")[2] if _ASSIGNMENT.match(line) else line
             words = re.split(r"[\s\"']+", plain)
             if argument in words and not line.lstrip().startswith("#"):
-                found = Place(file, number)
+                found = FileLine(file, number)
     return found
 
 

@@ -10,7 +10,7 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.kernel_args.boot_places import COMMAND_LINE, CONCERN, place_of
-from rigops.concerns.kernel_args.bootloader.choice import Refused
+from rigops.concerns.kernel_args.bootloader.choice import Blocker
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.concerns.kernel_args.trial_boot import conditions
 from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE, NoTrial
@@ -27,11 +27,12 @@ from rigops.plan.commands import blocked
 from rigops.plan.context import (
     announce,
     announce_later,
+    consent_of,
     headline,
     housekeeping,
     may_undo,
     notice,
-    plan_log,
+    plan_of,
     trial_options,
 )
 from rigops.probe.kernel_arguments import against
@@ -50,7 +51,7 @@ from rigops.record.trial_boot import CONFIRMED, LOG, outcome
 if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
 
-    from rigops.concerns.kernel_args.boot_places import Part, Place
+    from rigops.concerns.kernel_args.boot_places import BootPlace, Part
     from rigops.concerns.kernel_args.trial_boot.parts import Trial
     from rigops.plan.context import TrialOptions
 
@@ -67,7 +68,7 @@ class _Attempt:
 
     holds_back: bool = False
     is_given_up: bool = False
-    refusal: str = ""
+    blocker: str = ""
     trial: Trial | None = None  # to be laid out now, since the reboot follows
 
 
@@ -85,7 +86,7 @@ def kernel_args(
     + trial: ``off`` makes new arguments permanent at once
     """
     state = host.get_fact(RigopsState)
-    owned = Ownership.of(state)
+    owned = Ownership.from_state(state)
     text = state.records.get(ARGUMENTS)
     paths, record = owned.paths_of(CONCERN), read_arguments(text)
     has_ours = bool(paths or record)
@@ -98,7 +99,7 @@ def kernel_args(
         yield blocked(host, CONCERN, f"{ARGUMENTS} cannot be read: {UNREADABLE_FIX}")
         return
     place = place_of(host.get_fact(Bootloader), owned, state, record)
-    if isinstance(place, Refused):
+    if isinstance(place, Blocker):
         if wanted:
             yield blocked(host, CONCERN, f"{place.reason}: {place.by_hand(wanted)}")
         elif has_ours:
@@ -114,7 +115,7 @@ def kernel_args(
 def _have(
     ours: tuple[str, ...],
     wanted: tuple[str, ...],
-    place: Place,
+    place: BootPlace,
     owned: Ownership,
     record: Arguments,
     *,
@@ -131,8 +132,8 @@ def _have(
         record=record,
         is_required=is_required,
     )
-    if tried.refusal:
-        yield blocked(host, CONCERN, tried.refusal)
+    if tried.blocker:
+        yield blocked(host, CONCERN, tried.blocker)
         return
     part = place.having(before if tried.holds_back else ours)
     if tried.holds_back and not tried.is_given_up:
@@ -191,7 +192,7 @@ def _attempt(
     options = trial_options(host)
     if options is None:
         return _Attempt(
-            refusal="new kernel arguments are tried by one boot first, and plain pyinfra cannot "
+            blocker="new kernel arguments are tried by one boot first, and plain pyinfra cannot "
             'undo that: use `rigops apply`, or declare kernel_trial = "off"'
         )
     if options.given_up:
@@ -204,7 +205,7 @@ def _attempt(
         notice(host, CONCERN, f"an earlier trial boot with {' '.join(record.trying)}: {how}")
     is_known = record.trying and set(new) <= set(record.trying)
     if is_known and not options.now:
-        plan_log(host).trial_arguments = new
+        plan_of(host).trial_arguments = new
         return _Attempt(holds_back=True)
     return _prepared(options, new, leaving)
 
@@ -218,17 +219,17 @@ def _prepared(options: TrialOptions, new: tuple[str, ...], leaving: tuple[str, .
         deadline_s=options.deadline_s,
     )
     if isinstance(prepared, NoTrial):
-        plan_log(host).no_trial = prepared.reason
+        plan_of(host).no_trial = prepared.reason
         reason = f"{' '.join(new)} cannot be tried first: {prepared.reason}"
-        if options.may_skip:
+        if consent_of(host).no_trial:
             notice(host, CONCERN, reason)
             return _Attempt()
         return _Attempt(
-            refusal=f'{reason}; pass --accept-no-trial, or declare kernel_trial = "off"'
+            blocker=f'{reason}; pass --accept-no-trial, or declare kernel_trial = "off"'
         )
     for text in prepared.notices:
         notice(host, CONCERN, text)
-    plan_log(host).trial_arguments, plan_log(host).trial_wait_s = new, prepared.extra_wait_s
+    plan_of(host).trial_arguments, plan_of(host).trial_wait_s = new, prepared.extra_wait_s
     return _Attempt(holds_back=True, trial=prepared if options.now else None)
 
 

@@ -24,7 +24,7 @@ from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, 
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.commands import blockers
-from rigops.plan.context import announce, headline, housekeeping, may_undo, plan_log, provided
+from rigops.plan.context import announce, headline, housekeeping, may_undo, plan_of, provided
 from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
@@ -96,7 +96,7 @@ def monitoring(*, notify: Notify | None, metrics: str | None, gpus: ExpectedGpus
         declared=is_declared,
         effects=_ABSENCES,
     )
-    changed = {change.subject for change in plan_log(host).changes if change.concern == CONCERN}
+    changed = {change.subject for change in plan_of(host).changes if change.concern == CONCERN}
     for paths, text in (
         ({NOTIFY_PROGRAM, NOTIFY_TARGET, HANDLER, ON_FAILURE}, "notifications"),
         ({SELF_CHECK, SETTINGS, f"{SYSTEM_UNITS}{_TIMERS[0]}"}, "daily self-check"),
@@ -174,7 +174,7 @@ def textfile_gone(*, wanted: str | None, declared: bool) -> Generator[FileWorkCo
     """
     state = host.get_fact(RigopsState)
     written = decide.written_textfile(state.records)
-    owned = Ownership.of(state)
+    owned = Ownership.from_state(state)
     paths = owned.paths_of(CONCERN)
     is_kept = not declared and not (paths and may_undo(host, CONCERN, paths))
     if written is None or written == wanted or is_kept:

@@ -50,7 +50,7 @@ def vault_access(request: HostRequest) -> VaultAccess:
     return VaultAccess(
         sets=known.sets if known else (),
         locked=known.driver.version if known else "",
-        store=Store.of(request.spec.rigops_vault),
+        store=Store.from_declared(request.spec.rigops_vault),
         back=request.back,
     )
 
@@ -65,7 +65,7 @@ def keep(host: ProvenHost) -> Kept:
     in_lock = host.request.locked.sets if host.request.locked else ()
     is_locked = in_lock and in_lock[0].version == host.proven.driver.version
     before = in_lock if is_locked else sets
-    own = Store.of(host.request.spec.rigops_vault)
+    own = Store.from_declared(host.request.spec.rigops_vault)
     if not host.was_changed and _is_complete(pinned, sets, own):
         return Kept(before)
     try:

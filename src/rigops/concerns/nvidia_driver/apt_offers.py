@@ -16,7 +16,7 @@ from rigops.concerns.nvidia_driver.resolver.offers import (
     in_order,
     offer_of,
 )
-from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.dataclass import dataclass
 from rigops.packages import apt_beside, sources
 from rigops.probe.section import Section
@@ -126,12 +126,12 @@ class Offered:
     has_lists: bool = True
 
     @property
-    def refusal(self) -> Refusal | None:
+    def blocker(self) -> Blocker | None:
         """Why nothing is known of what the sources have."""
         if self.trouble:
-            return Refusal("the declared driver_source cannot be used", "; ".join(self.trouble))
+            return Blocker("the declared driver_source cannot be used", "; ".join(self.trouble))
         if not self.has_lists:
-            return Refusal("apt has no package lists here", "sudo apt-get update")
+            return Blocker("apt has no package lists here", "sudo apt-get update")
         return None
 
 

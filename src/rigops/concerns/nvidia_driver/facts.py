@@ -21,7 +21,7 @@ from rigops.concerns.nvidia_driver.resolver.driver_facts import (
 )
 from rigops.concerns.nvidia_driver.resolver.host_facts import machine_of, with_archive
 from rigops.concerns.nvidia_driver.resolver.not_offered import no_snapshot
-from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.concerns.nvidia_driver.resolver.vault_sets import VaultContents, contents_of
 from rigops.facts.sections import (
     GpuPackages,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog.loader import Catalog
     from rigops.concerns.nvidia_driver.record import PinnedDriver
-    from rigops.concerns.nvidia_driver.resolver.answer import Answer
+    from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import DriverDeclaration
@@ -107,7 +107,7 @@ def recorded(host: Host) -> PinnedDriver | None:
 
 def driver_answer(
     host: Host, spec: RigSpec, driver: DriverDeclaration, machine: Machine, catalog: Catalog
-) -> Answer | Refusal:
+) -> DriverAnswer | Blocker:
     vault = vault_access(host)
     facts = DriverFacts(
         machine=machine,
@@ -133,7 +133,7 @@ def has_owned(host: Host, path: str, text: str) -> bool:
     """Whether rigops wrote the file there, and it has this text."""
     state = host.get_fact(RigopsState)
     there = state.present.get(path)
-    is_owned = path in Ownership.of(state).files
+    is_owned = path in Ownership.from_state(state).files
     return bool(is_owned and there and there.digest == digest(text.encode()))
 
 
@@ -151,7 +151,7 @@ def _with_more(host: Host, facts: DriverFacts, lacking: NotCollected) -> DriverF
         contents = contents_of(vault.store, vault.sets, pool) if vault else VaultContents(pool=pool)
         return replace(facts, contents=contents)
     source = _source(host, facts.spec, facts.machine)
-    if isinstance(source, Refusal):
+    if isinstance(source, Blocker):
         return replace(facts, source=source)
     machine = facts.machine
     offered: Offered = host.get_fact(
@@ -166,14 +166,14 @@ def _with_more(host: Host, facts: DriverFacts, lacking: NotCollected) -> DriverF
     return replace(facts, source=source, offered=offered, machine=machine)
 
 
-def _source(host: Host, spec: RigSpec, machine: Machine) -> str | Refusal:
+def _source(host: Host, spec: RigSpec, machine: Machine) -> str | Blocker:
     """The text of a file of sources that the declaration asks for."""
     declared = spec.driver_source
     if declared is None or declared.kind in {"auto", "vendor"}:
         return ""
     if declared.kind == "dir":
         text = "plain pyinfra cannot bring packages from this machine"
-        return "" if vault_access(host) else Refusal(text, "use rigops apply")
+        return "" if vault_access(host) else Blocker(text, "use rigops apply")
     if declared.kind == "deb822":
         return sources.deb822(declared.fields)
     offered, system = host.get_fact(DriverOffers), host.get_fact(OsRelease)

@@ -98,7 +98,7 @@ def driver_facts(
     has_apt = machine.manager == "apt"
     if has_apt:
         machine = with_archive(machine, offered, system)
-    store = Store.of(spec.rigops_vault)
+    store = Store.from_declared(spec.rigops_vault)
     proven = locked.sets if locked and has_apt else ()
     # The host's vault takes long to read, so that its packages are taken to be there; of a set the
     # Packages file has to be on this machine.

@@ -36,7 +36,7 @@ from rigops.concerns.nvidia_driver.modules import (
 )
 from rigops.concerns.nvidia_driver.pin import driver_pinned
 from rigops.concerns.nvidia_driver.record import PinnedDriver
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution, identity
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution, identity
 from rigops.concerns.nvidia_driver.run_file import (
     INSTALLERS_LOG,
     is_in_place,
@@ -78,7 +78,7 @@ from rigops.vault.pinned_set import SOURCE as VAULT_SOURCE
 from rigops.vault.store import amount
 
 if TYPE_CHECKING:
-    from rigops.concerns.nvidia_driver.resolver.answer import Answer
+    from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer
     from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.machine import ModuleOptions
@@ -120,7 +120,7 @@ def nvidia_driver(spec: RigSpec) -> None:
         seen = replace(seen, run_file=None)
     report_both(seen)
     found = driver_answer(host, spec, spec.driver, seen, known)
-    if isinstance(found, Refusal):
+    if isinstance(found, Blocker):
         blockers(name="The driver", concern=CONCERN, reasons=(str(found),))
         return
     wanted = found.resolution
@@ -137,7 +137,7 @@ def nvidia_driver(spec: RigSpec) -> None:
     _report_reboot(wanted)
 
 
-def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | None) -> None:
+def _install(spec: RigSpec, seen: Machine, found: DriverAnswer, leaving: RunFile | None) -> None:
     """Pinned first: whatever interrupts this, nobody else brings another version meanwhile."""
     wanted = found.resolution
     is_coming = _is_coming(seen, wanted)
@@ -185,7 +185,7 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
         run_file_driver(name="NVIDIA's own installer", wanted=wanted)
 
 
-def _secure(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions) -> None:
+def _secure(spec: RigSpec, seen: Machine, found: DriverAnswer, options: ModuleOptions) -> None:
     """What brings the installed driver into force and keeps others away. The record comes last."""
     wanted = found.resolution
     if spec.gpu_persistence is not False:
@@ -257,7 +257,7 @@ def _held_kernels(spec: RigSpec, wanted: Resolution) -> tuple[str, ...]:
 def _without_a_driver(spec: RigSpec) -> None:
     """Packages stay: a machine is never left without a driver because a line was deleted."""
     options = _options_of_the_installed(spec)
-    if isinstance(options, Refusal):
+    if isinstance(options, Blocker):
         blockers(name="Module options", concern=CONCERN, reasons=(str(options),))
         return
     if options:
@@ -276,7 +276,7 @@ def _without_a_driver(spec: RigSpec) -> None:
         effects=_ABSENCES,
     )
     # The record goes with the files. Where an undo was cut off, only the record is left.
-    files = Ownership.of(host.get_fact(RigopsState)).files
+    files = Ownership.from_state(host.get_fact(RigopsState)).files
     owned = [path for path, file in files.items() if file.concern == CONCERN] or [record.PATH]
     pinned = recorded(host)
     if pinned is not None and (is_declared or may_undo(host, CONCERN, owned)):
@@ -284,7 +284,7 @@ def _without_a_driver(spec: RigSpec) -> None:
         driver_recorded(name="Record", driver=None)
 
 
-def _options_of_the_installed(spec: RigSpec) -> str | Refusal | None:
+def _options_of_the_installed(spec: RigSpec) -> str | Blocker | None:
     """The modprobe file where rigops did not install the driver: modules may have other names."""
     if not spec.module_options:
         return None
@@ -292,7 +292,7 @@ def _options_of_the_installed(spec: RigSpec) -> str | Refusal | None:
     by_installer = there.run_file.version if there.run_file else ""
     version = there.installed_version or by_installer
     if not version:
-        return Refusal(
+        return Blocker(
             "module_options are for the modules of an NVIDIA driver, and none is installed here",
             "declare driver too",
         )
@@ -304,7 +304,7 @@ def _options_of_the_installed(spec: RigSpec) -> str | Refusal | None:
     )
     found = options_beside(_named(spec, wanted), MODPROBE)
     if found.blockers:
-        return Refusal("; ".join(found.blockers))
+        return Blocker("; ".join(found.blockers))
     return modprobe.modprobe_file(wanted, found.options, modprobe.kernel_module(wanted))
 
 
@@ -347,7 +347,7 @@ def _report_choice(wanted: Resolution) -> None:
         )
 
 
-def _added_sources(found: Answer) -> str:
+def _added_sources(found: DriverAnswer) -> str:
     """The source and the vault, as long as apt does not know them."""
     source = with_added_sources(host, found.source)
     if found.from_vault is None or has_owned(host, VAULT_SOURCE, SOURCE_TEXT):
@@ -395,7 +395,7 @@ def driver_recorded(*, driver: PinnedDriver | None) -> Generator[StringCommand, 
         return
     housekeeping(host, CONCERN, record.PATH)
     text = record.document(driver) if driver else record.NOTHING
-    owned = Ownership.of(host.get_fact(RigopsState))
+    owned = Ownership.from_state(host.get_fact(RigopsState))
     # No steps like those of files: the engine joins them, and this is to come after their effects.
     work = FileWork(before=owned, notes={record.PATH: text.encode()})
     yield StringCommand("sh", "-s", _stdin=script(work))

@@ -17,7 +17,7 @@ from rigops.dataclass import dataclass
 from rigops.ownership.owned_files import owned_file
 from rigops.plan.change import LaterChange
 from rigops.plan.commands import ReportedCommand
-from rigops.plan.context import announce_later, housekeeping, notice, plan_log
+from rigops.plan.context import announce_later, housekeeping, notice, wanted_paths
 from rigops.vault.pinned_set import FOLDER, POOL, SOURCE
 from rigops.vault.store import Store, amount
 
@@ -78,7 +78,7 @@ def source_opened(taken: AvailableSet) -> None:
 
 def source_closed() -> None:
     """The undo at the end of the deploy removes this source too."""
-    plan_log(host).wanted_paths.get(CONCERN, set()).discard(SOURCE)
+    wanted_paths(host, CONCERN).discard(SOURCE)
 
 
 @operation()

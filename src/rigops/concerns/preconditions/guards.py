@@ -17,7 +17,7 @@ from rigops.concerns.preconditions import gpu_jobs, root, vfio
 from rigops.concerns.preconditions.root import Root
 from rigops.facts.sections import Boot, CommandLine, Modprobe, Pci, Processes
 from rigops.plan.commands import blocked
-from rigops.plan.context import consent_of, is_by_rigops, notice, plan_log
+from rigops.plan.context import consent_of, is_by_rigops, notice, plan_of
 
 if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
@@ -50,7 +50,7 @@ def notices(
 
     + texts: called only where something is to be changed; an empty one is left out
     """
-    log = plan_log(host)
+    log = plan_of(host)
     is_changed = bool(log.packages) or any(one.concern == concern for one in log.changes)
     # What a plan showed is not repeated while it is applied; with `pyinfra -y` there is no plan.
     applies_a_plan = host.state.is_executing and host.state.check_for_changes
@@ -86,6 +86,6 @@ def has_firmware_menus() -> bool:
 
 def _report(concern: str, text: str) -> None:
     """Once for a host, whichever concern is first. Under plain pyinfra it is a warning."""
-    if text and text not in [one for _, one in plan_log(host).notices]:
+    if text and text not in [one for _, one in plan_of(host).notices]:
         notice(host, concern, text)
         logger.warning("%s%s", host.print_prefix, text)

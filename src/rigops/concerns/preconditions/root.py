@@ -19,7 +19,7 @@ _SNAPPER: Final = "/etc/snapper/configs/"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RootState:
+class RootFacts:
     """`snapper`: its name for the root, where it manages that. `tools`: of a root that is btrfs."""
 
     file_system: str | None = None
@@ -27,7 +27,7 @@ class RootState:
     tools: frozenset[str] = frozenset()
 
 
-def parse(text: str) -> RootState:
+def parse(text: str) -> RootFacts:
     found = blocks(text)
     # What was mounted over it last is what one sees.
     mounted, _ = mounts.mounted(found.get(MOUNTS, ""))
@@ -37,7 +37,7 @@ def parse(text: str) -> RootState:
         for head, body in found.items()
         if head.startswith(_SNAPPER) and assignments(body).get("SUBVOLUME") == "/"
     ]
-    return RootState(
+    return RootFacts(
         file_system=kinds[-1] if kinds else None,
         snapper=managed[0] if managed else None,
         tools=frozenset(line.strip() for line in lines(found.get(TOOLS, "")) if line.strip()),
@@ -59,7 +59,7 @@ class RootSnapshot:
         return by and by.format(self.snapper)
 
 
-def root_snapshot(root: RootState) -> RootSnapshot:
+def root_snapshot(root: RootFacts) -> RootSnapshot:
     if root.file_system != "btrfs":
         return RootSnapshot()
     if root.snapper is not None and "snapper" in root.tools:
@@ -73,7 +73,7 @@ def root_snapshot(root: RootState) -> RootSnapshot:
     return RootSnapshot(by="rigops")
 
 
-def plain_notice(root: RootState) -> str:
+def plain_notice(root: RootFacts) -> str:
     """Under plain pyinfra, where nothing takes one. Nothing where none could be taken anyway."""
     if root.file_system != "btrfs":
         return ""
@@ -105,5 +105,5 @@ return 0
 SECTION = Section(name="root", snippet=_SNIPPET, parse=parse, wants_root=True, lane="files")
 
 
-class Root(SectionFact[RootState]):
+class Root(SectionFact[RootFacts]):
     section = SECTION

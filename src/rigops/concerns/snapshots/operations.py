@@ -26,7 +26,7 @@ from rigops.ownership.owned_files import (
 )
 from rigops.ownership.ownership import Ownership
 from rigops.plan.commands import blockers
-from rigops.plan.context import headline, next_step, notice, plan_log
+from rigops.plan.context import headline, next_step, notice, plan_of
 from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
@@ -83,13 +83,13 @@ def take_snapshots(declared: Snapshots) -> None:
         text = decide.setup_notice(host.name, declared.send_to, found.public_key)
         next_step(host, CONCERN, text)
     undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
-    if any(change.concern == CONCERN for change in plan_log(host).changes):
+    if any(change.concern == CONCERN for change in plan_of(host).changes):
         headline(host, CONCERN, f"snapshots of {', '.join(declared.subvolumes)}")
 
 
 def snapshots_undeclared(*, declared: bool) -> None:
     """`declared`: as nothing, which needs no further consent."""
-    owned = Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN)
+    owned = Ownership.from_state(host.get_fact(RigopsState)).paths_of(CONCERN)
     if owned:
         text = host.get_fact(RigopsState).records.get(record.PATH)
         state = json_fields.readable(record.parse, text)

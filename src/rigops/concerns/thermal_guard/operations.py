@@ -20,7 +20,7 @@ from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, 
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.commands import blockers
-from rigops.plan.context import announce, headline, housekeeping, may_undo, notice, plan_log
+from rigops.plan.context import announce, headline, housekeeping, may_undo, notice, plan_of
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
 
@@ -61,7 +61,7 @@ def thermal_guard(declared: Declared) -> None:
     owned_unit(name=UNIT, concern=CONCERN, unit=UNIT, content=render(f"{UNIT}.j2", program=PROGRAM))
     guard_restarted(name="The running guard")
     undo_undeclared(name="What is no longer declared", concern=CONCERN)
-    changed = {change.subject for change in plan_log(host).changes if change.concern == CONCERN}
+    changed = {change.subject for change in plan_of(host).changes if change.concern == CONCERN}
     if changed:
         headline(host, CONCERN, f"thermal guard: {' '.join(decide.settings(declared)[:1])} °C")
 
@@ -69,14 +69,14 @@ def thermal_guard(declared: Declared) -> None:
 @operation()
 def guard_restarted() -> Generator[FileWorkCommand, None, None]:
     """Have the service read a program and settings that are new. It comes after those."""
-    changed = {one.subject for one in plan_log(host).changes if one.concern == CONCERN}
+    changed = {one.subject for one in plan_of(host).changes if one.concern == CONCERN}
     # A new unit is started anyway.
     if changed.isdisjoint({PROGRAM, SETTINGS}) or f"{SYSTEM_UNITS}{UNIT}" in changed:
         host.noop("the guard runs with its program and settings")
         return
     housekeeping(host, CONCERN, "the running guard")
     work = FileWork(
-        before=Ownership.of(host.get_fact(RigopsState)),
+        before=Ownership.from_state(host.get_fact(RigopsState)),
         more_effects=(Effect(shlex.join(("systemctl", "restart", UNIT))),),
     )
     yield FileWorkCommand(work, touches=frozenset({RigopsState}))
@@ -93,7 +93,7 @@ def guard_undeclared() -> None:
 def guard_undone() -> Generator[FileWorkCommand, None, None]:
     """Give the cards their power back. An ``undo_undeclared`` of the files comes after it."""
     state = host.get_fact(RigopsState)
-    owned = Ownership.of(state)
+    owned = Ownership.from_state(state)
     ours = owned.paths_of(CONCERN)
     if not ours or not may_undo(host, CONCERN, ours):
         host.noop("there is no guard that is to be undone")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
+from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
@@ -170,7 +170,7 @@ def _are(arguments: Sequence[str]) -> str:
 
 def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Fix:
     words = " ".join(declared)
-    chosen = configuration_of(boots) if boots is not None else Refused("it was not read")
+    chosen = configuration_of(boots) if boots is not None else Blocker("it was not read")
     by_hand = (
         f"add {words} to GRUB_CMDLINE_LINUX_DEFAULT in {grub.DEFAULTS}, run `update-grub` "
         f"(elsewhere `grub-mkconfig -o {_MENU}`) and reboot"

@@ -40,7 +40,7 @@ def nodes(examined: Examined) -> Finding:
 
 
 def _judged(examined: Examined, found: DevNodes) -> Finding:
-    uvm, major = found.of(_UVM), found.majors.get("nvidia-uvm")
+    uvm, major = found.node(_UVM), found.majors.get("nvidia-uvm")
     is_stale = uvm is not None and major is not None and uvm.major != major
     missing = _missing(examined, found)
     is_complete = examined.snapshot[DEV_NODES].is_exhaustive
@@ -50,7 +50,9 @@ def _judged(examined: Examined, found: DevNodes) -> Finding:
         return _broken(f"{', '.join(missing)} is missing", found.cards[:2])
     if missing or not is_complete:
         return _finding("unknown", "not all of the driver's device nodes were read")
-    closed = [one for one in (*found.cards, found.of(_CONTROL), uvm) if one and not one.is_for_all]
+    closed = [
+        one for one in (*found.cards, found.node(_CONTROL), uvm) if one and not one.is_for_all
+    ]
     if closed:
         return _closed(closed)
     if uvm is None or major is None:
@@ -62,11 +64,11 @@ def _missing(examined: Examined, found: DevNodes) -> list[str]:
     """Nodes without which nothing works, and those that nothing would make on demand."""
     held = [driver_state.bound_to(card) for card in examined.cards]
     driven = sum(1 for one in held if one and one[0] == driver_state.DRIVER)
-    absent = [] if found.of(_CONTROL) else [_CONTROL]
+    absent = [] if found.node(_CONTROL) else [_CONTROL]
     if not found.makes_nodes_itself:
         if len(found.cards) < driven:
             absent.append(f"the node of {driven - len(found.cards)} card(s) (/dev/nvidiaN)")
-        if not found.of(_UVM):
+        if not found.node(_UVM):
             absent.append(_UVM)
     return absent
 

@@ -16,7 +16,7 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
-    from rigops.probe.sections.package_holds import Offer, Origin, Policy
+    from rigops.probe.sections.package_holds import AptPolicy, Offer, Origin
 
 
 _CITED: Final = 4
@@ -102,7 +102,7 @@ def _kept_by_rigops(examined: Examined) -> str:
     return version if loaded is None or loaded.version in {None, version} else ""
 
 
-def _judged(found: AptRig, policies: tuple[Policy, ...]) -> Finding:
+def _judged(found: AptRig, policies: tuple[AptPolicy, ...]) -> Finding:
     own = {one.name for one in found.driver}
     known = [one for one in policies if one.package in own]
     installed: dict[Origin, Offer] = {}

@@ -147,7 +147,7 @@ def _sum(budget: Budget) -> str:
 
 def _assumed(examined: Examined) -> str:
     declared = examined.spec.other_watts
-    host = power.Feeds.of(examined.spec).host_watts
+    host = power.Feeds.from_spec(examined.spec).host_watts
     source = "declared" if declared is not None else "an estimate; declare other_watts"
     return f"{host:.0f} W for all but the cards ({source})"
 

@@ -65,12 +65,12 @@ def drives(examined: Examined, version: Version, cards: Iterable[DrivenGpu]) -> 
 
 
 def _chosen(choice: Choice, wish: str) -> DriverAdvice:
-    refused = choice.declared.refusal if choice.declared else None
+    refused = choice.declared.blocker if choice.declared else None
     if wish and refused is None:
         return DriverAdvice({"driver": wish})
     if refused and refused.declare:
         return DriverAdvice(refused.declare)
-    return DriverAdvice(choice.declare, str(choice.refusal or refused or ""))
+    return DriverAdvice(choice.declare, str(choice.blocker or refused or ""))
 
 
 def _are_all_bad(examined: Examined, wish: DriverDeclaration) -> bool:

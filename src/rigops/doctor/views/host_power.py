@@ -26,7 +26,7 @@ def find_power(examined: Examined, host: str = "") -> HostPower:
     missing = None if views.has_no_gpu(examined) else reported.gap(examined)
     return HostPower(
         host=host,
-        feeds=Feeds.of(examined.spec),
+        feeds=Feeds.from_spec(examined.spec),
         loads=loads_of([_known(card) for card in examined.cards], examined.spec.gpu_power_limit),
         gap=missing.summary if missing else "",
     )

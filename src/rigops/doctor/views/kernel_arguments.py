@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rigops.concerns.kernel_args.bootloader import entries, grub
-from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
+from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.concerns.kernel_args.bootloader.unified import Mkinitcpio
 from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off
@@ -52,7 +52,7 @@ def configured(boots: Bootloader) -> NextBoot | None:
         entry = boots.menu[0]
         return NextBoot(frozenset(entry.arguments), boots.menu_path, entry.line, counts=True)
     chosen = configuration_of(boots)
-    if not isinstance(chosen, Refused | DropIns | Defaults):
+    if not isinstance(chosen, Blocker | DropIns | Defaults):
         found = entries.normal(boots.texts) if not isinstance(chosen, Mkinitcpio) else ()
         place, line = KERNEL_CMDLINE, boots.texts.get(KERNEL_CMDLINE, KERNEL_CMDLINE).strip()
         if found:
@@ -108,7 +108,7 @@ def passthrough_fix(examined: Examined) -> Fix:
     else:
         text = "`rigops apply` adds iommu=pt to the kernel command line and reboots"
         bootloader = snapshot[BOOTLOADER].value
-        chosen = configuration_of(bootloader) if bootloader else Refused("it was not read")
+        chosen = configuration_of(bootloader) if bootloader else Blocker("it was not read")
         by_hand = chosen.by_hand((_WANTED,))
     return Fix(
         kind="apply+reboot",

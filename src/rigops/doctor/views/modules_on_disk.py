@@ -81,7 +81,7 @@ def unfinished(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
 
 def of_running(snapshot: HostSnapshot, release: str | None) -> ModuleOnDisk | None:
     """The running kernel's module, by modinfo."""
-    return snapshot[NVIDIA_MODINFO].or_empty.of(release)
+    return snapshot[NVIDIA_MODINFO].or_empty.module_for(release)
 
 
 def _merged(

@@ -36,7 +36,7 @@ _SERIAL: Final = (
 
 
 @dataclass(frozen=True)
-class Place:
+class NamePattern:
     """The pattern has one group: the name. A text with none of the hints has no match."""
 
     kind: WordKind
@@ -47,8 +47,8 @@ class Place:
         return not self.hints or any(hint in text for hint in self.hints)
 
 
-def _place(kind: WordKind, pattern: str, *hints: str) -> Place:
-    return Place(kind, re.compile(pattern, re.MULTILINE), hints)
+def _place(kind: WordKind, pattern: str, *hints: str) -> NamePattern:
+    return NamePattern(kind, re.compile(pattern, re.MULTILINE), hints)
 
 
 _PLACES: Final = (
@@ -162,7 +162,7 @@ def releases_in(uname: str) -> list[str]:
     return _RELEASE.findall(uname)
 
 
-def places(section: str) -> tuple[Place, ...]:
+def places(section: str) -> tuple[NamePattern, ...]:
     return (*_PLACES, _NODE) if section == UNAME else _PLACES
 
 

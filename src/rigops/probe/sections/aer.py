@@ -51,7 +51,7 @@ class Aer:
     powers: tuple[PortPower, ...] = ()
     unparsed: tuple[str, ...] = ()
 
-    def of(self, address: str, kind: Kind) -> AerDevice | None:
+    def device(self, address: str, kind: Kind) -> AerDevice | None:
         wanted = (address, kind)
         return next((one for one in self.devices if (one.address, one.kind) == wanted), None)
 

@@ -56,7 +56,7 @@ class DevNodes:
     helper: DevNode | None = None
     unparsed: tuple[str, ...] = ()
 
-    def of(self, path: str) -> DevNode | None:
+    def node(self, path: str) -> DevNode | None:
         return next((node for node in self.nodes if node.path == path), None)
 
     @property

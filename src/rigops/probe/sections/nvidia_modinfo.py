@@ -44,7 +44,7 @@ class NvidiaModinfo:
     kernels_without: tuple[str | None, ...] = ()
     unparsed: tuple[str, ...] = ()
 
-    def of(self, running: str | None) -> ModuleOnDisk | None:
+    def module_for(self, running: str | None) -> ModuleOnDisk | None:
         """The module of the running kernel, whose release may not be known."""
         return next((one for one in self.modules if one.kernel in {None, running}), None)
 

@@ -54,7 +54,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Policy:
+class AptPolicy:
     package: str
     installed: str | None
     candidate: str | None
@@ -70,8 +70,8 @@ class _Open:
     chosen: dict[str, str] = field(default_factory=dict)
     offers: list[tuple[str, list[str]]] = field(default_factory=list)
 
-    def closed(self) -> Policy:
-        return Policy(
+    def closed(self) -> AptPolicy:
+        return AptPolicy(
             package=self.package,
             installed=_known(self.chosen.get("Installed")),
             candidate=_known(self.chosen.get("Candidate")),
@@ -94,7 +94,7 @@ class PackageHolds:
     has_unattended_settings: bool | None = None
     unattended_runs: bool | None = None  # apt's daily run is to upgrade packages
     unattended_lines: tuple[str, ...] = ()
-    policies: tuple[Policy, ...] | None = None
+    policies: tuple[AptPolicy, ...] | None = None
     run_files: tuple[str, ...] | None = None  # what NVIDIA's own installer leaves behind
     elsewhere: tuple[str, ...] = ()  # IgnorePkg, versionlock and exclude lines of pacman and dnf
 
@@ -164,7 +164,7 @@ def _pins(file: str, body: str) -> list[Pin]:
     return found
 
 
-def _policies(text: str) -> tuple[tuple[Policy, ...], tuple[str, ...]]:
+def _policies(text: str) -> tuple[tuple[AptPolicy, ...], tuple[str, ...]]:
     """The packages, and the lines that could not be parsed."""
     found: list[_Open] = []
     unparsed: list[str] = []

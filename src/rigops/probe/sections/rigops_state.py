@@ -62,7 +62,7 @@ class Present:
     kind: str = ""
 
     @classmethod
-    def of(cls, status: str, digest: str) -> Present:
+    def from_stat(cls, status: str, digest: str) -> Present:
         """`status`: as `stat -c '%f %u:%g'` prints it. `digest`: "-" where there is none."""
         raw, _, owner = status.partition(" ")
         mode = int(raw, 16)
@@ -118,7 +118,7 @@ def parse(text: str) -> RigopsState:
     return RigopsState(
         owned=records.pop(RECORD, None),
         present={
-            one["path"]: Present.of(one["status"], one["digest"])
+            one["path"]: Present.from_stat(one["status"], one["digest"])
             if one["status"]
             else Present(one["digest"], int(one["mode"], 8))
             for one in files

@@ -10,9 +10,9 @@ import pytest
 from rigops.catalog import load
 from rigops.concerns.nvidia_driver.from_bundle import driver_facts
 from rigops.concerns.nvidia_driver.record import PinnedDriver
-from rigops.concerns.nvidia_driver.resolver.answer import Answer, answer
+from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer, answer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import INSTALLED, Folder
-from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.concerns.registry import read
 from rigops.inventory.spec.driver import driver as whole_driver
 from rigops.probe.bundle import Bundle, Collected
@@ -75,8 +75,8 @@ def test_of_what_was_proven_that_counts_of_which_this_machine_has_the_copy(tmp_p
     assert versions(found) == [OLD.version]
     assert found.locked == HOST.driver.version
     assert found.offers.named("nvidia-dkms-535")
-    assert isinstance(answer(found, whole_driver(OLD.version)), Answer)
-    assert isinstance(answer(found, whole_driver(NOW.version)), Refusal)
+    assert isinstance(answer(found, whole_driver(OLD.version)), DriverAnswer)
+    assert isinstance(answer(found, whole_driver(NOW.version)), Blocker)
 
 
 def test_a_copy_that_is_not_what_the_lock_says_does_not_count(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_folder_that_cannot_be_used_is_told_with_its_fix(tmp_path: Path) -> No
 
     found = looked(driver_source=f"dir:{tmp_path}")
 
-    assert isinstance(found.folder, Refusal)
+    assert isinstance(found.folder, Blocker)
     assert "does not begin like NVIDIA's installer" in found.folder.reason
     assert "download it again" in found.folder.fix
     assert found.offers.every

@@ -16,9 +16,9 @@ from rigops.concerns.nvidia_driver.facts import (
     driver_answer,
     vault_access,
 )
-from rigops.concerns.nvidia_driver.resolver.answer import Answer
+from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, identity
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, identity
 from rigops.concerns.registry import read
 from rigops.facts.sections import OsRelease, RigopsState
 from rigops.plan.context import provide
@@ -65,7 +65,7 @@ class FakeHost:
         return known[fact]
 
 
-def answered(host: FakeHost, machine: Machine, **declared: object) -> Answer | Refusal:
+def answered(host: FakeHost, machine: Machine, **declared: object) -> DriverAnswer | Blocker:
     spec = read({"driver": "535", **declared})
     assert spec.driver
     return driver_answer(cast("Host", host), spec, spec.driver, machine, load())
@@ -90,7 +90,7 @@ def test_a_driver_that_is_in_place_costs_neither_sources_nor_vault(tmp_path: Pat
 
     found = answered(host, replace(RIG, installed=packages))
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert found.is_settled
     assert not LONG & set(host.asked)
 
@@ -100,8 +100,8 @@ def test_the_vault_is_read_only_where_it_decides(tmp_path: Path) -> None:
 
     by_sources, by_vault = answered(newest, RIG), answered(other, RIG)
 
-    assert isinstance(by_sources, Answer)
-    assert isinstance(by_vault, Answer)
+    assert isinstance(by_sources, DriverAnswer)
+    assert isinstance(by_vault, DriverAnswer)
     assert (by_sources.from_vault, by_vault.resolution.version) == (None, OLD)
     assert VaultPool not in newest.asked
     assert VaultPool in other.asked
@@ -127,5 +127,5 @@ def test_only_the_run_that_installs_it_fixes_the_target_of_a_rollback(
 
     found = answered(host, having(NOW))
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert found.resolution.version == (NOW if is_executing else OLD)

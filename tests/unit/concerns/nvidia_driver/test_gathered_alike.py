@@ -11,7 +11,7 @@ from rigops.catalog import load
 from rigops.concerns.nvidia_driver import apt_offers
 from rigops.concerns.nvidia_driver.facts import DriverOffers, VaultPool, driver_answer
 from rigops.concerns.nvidia_driver.from_bundle import driver_facts
-from rigops.concerns.nvidia_driver.resolver.answer import Answer, answer
+from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer, answer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
 from rigops.concerns.registry import read
 from rigops.facts.sections import OsRelease, RigopsState
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyinfra.api.host import Host
 
-    from rigops.concerns.nvidia_driver.resolver.request import Refusal
+    from rigops.concerns.nvidia_driver.resolver.request import Blocker
 
 OTHER: Final = "550.163.01"
 SETS: Final = {one.version: one for one in (NOW, OLD)}
@@ -64,11 +64,11 @@ def installed(version: str) -> str:
     return f"{TEXTS['packages']}{''.join(rows)}"
 
 
-def outcome(found: object) -> tuple[str, str] | Refusal:
-    if isinstance(found, Answer):
+def outcome(found: object) -> tuple[str, str] | Blocker:
+    if isinstance(found, DriverAnswer):
         taken = found.from_vault.version if found.from_vault else ""
         return found.resolution.version, taken
-    return cast("Refusal", found)
+    return cast("Blocker", found)
 
 
 @pytest.mark.parametrize("there", ["", NOW.version, OLD.version])

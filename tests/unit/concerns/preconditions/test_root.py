@@ -7,7 +7,7 @@ import pytest
 from rigops.concerns.preconditions.root import (
     PYTHON,
     SECTION,
-    RootState,
+    RootFacts,
     parse,
     plain_notice,
     root_snapshot,
@@ -47,8 +47,8 @@ def test_a_snapper_of_another_subvolume_does_not_manage_the_root() -> None:
 
 
 def test_nothing_that_a_host_may_say_raises() -> None:
-    assert parse("\x00== \n/ / /") == RootState()
-    assert parse("== /proc/self/mounts\nwhat is this") == RootState()
+    assert parse("\x00== \n/ / /") == RootFacts()
+    assert parse("== /proc/self/mounts\nwhat is this") == RootFacts()
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -78,29 +78,29 @@ def test_a_host_without_snapper_is_answered_in_whole(shell: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("root", "line", "lacks"),
     [
-        (RootState(file_system="ext4", tools=frozenset({"btrfs", PYTHON})), "", ""),
-        (RootState(), "", ""),
+        (RootFacts(file_system="ext4", tools=frozenset({"btrfs", PYTHON})), "", ""),
+        (RootFacts(), "", ""),
         (
-            RootState(file_system="btrfs", tools=frozenset({"btrfs", PYTHON})),
+            RootFacts(file_system="btrfs", tools=frozenset({"btrfs", PYTHON})),
             "a snapshot of / is taken first",
             "",
         ),
         (
-            RootState(file_system="btrfs", snapper="root", tools=frozenset({"btrfs", "snapper"})),
+            RootFacts(file_system="btrfs", snapper="root", tools=frozenset({"btrfs", "snapper"})),
             "snapper (root) takes a snapshot of / first",
             "",
         ),
         (  # what is left of a snapper that was removed
-            RootState(file_system="btrfs", snapper="root", tools=frozenset({"btrfs", PYTHON})),
+            RootFacts(file_system="btrfs", snapper="root", tools=frozenset({"btrfs", PYTHON})),
             "a snapshot of / is taken first",
             "",
         ),
-        (RootState(file_system="btrfs"), "", "no btrfs and no python3 from 3.8"),
-        (RootState(file_system="btrfs", tools=frozenset({"btrfs"})), "", "has no python3"),
+        (RootFacts(file_system="btrfs"), "", "no btrfs and no python3 from 3.8"),
+        (RootFacts(file_system="btrfs", tools=frozenset({"btrfs"})), "", "has no python3"),
     ],
 )
 def test_a_btrfs_root_has_a_snapshot_taken_by_who_can(
-    root: RootState, line: str, lacks: str
+    root: RootFacts, line: str, lacks: str
 ) -> None:
     found = root_snapshot(root)
 

@@ -24,7 +24,7 @@ from rigops.probe.boot_files import (
 )
 
 if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.bootloader.entries import Entry
+    from rigops.concerns.kernel_args.bootloader.entries import LoaderEntry
     from rigops.concerns.kernel_args.bootloader.tokens import Edit, Words
     from rigops.probe.sections.bootloader import Bootloader
 
@@ -68,7 +68,7 @@ class _Seen:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Blocker:
     """No configuration that rigops may change. `how`: a clause with {} where the arguments go."""
 
     reason: str
@@ -112,7 +112,7 @@ _FOREIGN: Final = (
 )  # fmt: skip
 
 
-def configuration_of(boot: Bootloader) -> Configuration | Refused:
+def configuration_of(boot: Bootloader) -> Configuration | Blocker:
     """Where this machine's kernel arguments are changed, or why that is not certain."""
     has_menu = (boot.menu_path,) if boot.menu is not None else ()
     seen = _Seen(
@@ -126,20 +126,20 @@ def configuration_of(boot: Bootloader) -> Configuration | Refused:
     above = next(_above_all(seen), None)
     found = [above] if above else list(_candidates(seen))
     if not found:
-        return Refused("no bootloader that rigops knows was found")
+        return Blocker("no bootloader that rigops knows was found")
     if len(found) > 1:
         titles = " and ".join(one.title for one in found)
-        return Refused(
+        return Blocker(
             f"more than one bootloader may start this machine ({titles}), and which one is unknown",
             "find out which one starts it, and there " + ", or ".join(map(_how, found)),
         )
     only = found[0]
     if isinstance(only, _Foreign):
         reason = f"rigops does not change the configuration of {only.title}"
-        return Refused(reason, only.how)
+        return Blocker(reason, only.how)
     if isinstance(only, grub.Bls) and "grubby" not in seen.tools:
         reason = "GRUB has its entries in loader/entries here, and grubby is not installed"
-        return Refused(reason, f"install grubby, {_how(only)}")
+        return Blocker(reason, f"install grubby, {_how(only)}")
     return only
 
 
@@ -193,7 +193,7 @@ def _enables_bls(seen: _Seen) -> bool:
     return values.get("GRUB_ENABLE_BLSCFG", "").lower() in {"true", "y", "yes", "1"}
 
 
-def _systemd_boot(seen: _Seen, found: tuple[Entry, ...]) -> Iterator[Configuration]:
+def _systemd_boot(seen: _Seen, found: tuple[LoaderEntry, ...]) -> Iterator[Configuration]:
     """Entries, or unified kernels that hold their command line themselves, or both."""
     has_kernel_install = "kernel-install" in seen.tools
     if found and not seen.selected.endswith(".efi"):

@@ -30,7 +30,7 @@ _ROOM_KIB: Final = 1024
 
 
 @dataclass(frozen=True)
-class Entry:
+class LoaderEntry:
     path: str
     text: str
     linux: str  # empty where it starts something else
@@ -67,15 +67,15 @@ class Entry:
         )
 
 
-def read(path: str, text: str) -> Entry:
+def read(path: str, text: str) -> LoaderEntry:
     fields: dict[str, list[str]] = {}
     for one in _FIELD.finditer(text):
         fields.setdefault(one["key"], []).append(one["value"].rstrip(" \t\r"))
     linux, options = (" ".join(fields.get(key, [])) for key in ("linux", "options"))
-    return Entry(path, text, linux, options)
+    return LoaderEntry(path, text, linux, options)
 
 
-def normal(files: Files) -> tuple[Entry, ...]:
+def normal(files: Files) -> tuple[LoaderEntry, ...]:
     """The oldest kernel first, as far as names show it."""
     paths = [path for folder in LOADER_ENTRIES for path in files.below(folder, ".conf")]
     found = (read(path, files[path]) for path in sorted(paths, key=_by_numbers))
@@ -83,14 +83,16 @@ def normal(files: Files) -> tuple[Entry, ...]:
 
 
 def common_arguments(
-    found: Iterable[Entry], variables: Mapping[str, str] | None = None
+    found: Iterable[LoaderEntry], variables: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
     """What all of them have: then the next boot has it, whichever is its entry."""
     lines = [one.arguments(variables) for one in found]
     return tuple(one for one in lines[-1] if all(one in line for line in lines)) if lines else ()
 
 
-def edits(found: Iterable[Entry], files: Files, *, add: Words, remove: Words) -> tuple[Edit, ...]:
+def edits(
+    found: Iterable[LoaderEntry], files: Files, *, add: Words, remove: Words
+) -> tuple[Edit, ...]:
     return tuple(
         change
         for one in found

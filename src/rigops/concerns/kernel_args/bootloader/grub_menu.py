@@ -21,7 +21,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_.,:=/+@%-]+")
 
 
 @dataclass(frozen=True)
-class Entry:
+class GrubEntry:
     """A menu entry with one kernel. `body`: the text between its braces."""
 
     head: tuple[str, ...]  # its words, from `menuentry` on
@@ -56,12 +56,12 @@ def word(argument: str) -> str:
     return bare if _PLAIN.fullmatch(bare) else "'" + bare.replace("'", r"'\''") + "'"
 
 
-def entries(config: str) -> tuple[Entry, ...]:
+def entries(config: str) -> tuple[GrubEntry, ...]:
     """Those with exactly one kernel, in their order; those of submenus too."""
     return tuple(_entries(config))
 
 
-def _entries(config: str) -> Iterator[Entry]:
+def _entries(config: str) -> Iterator[GrubEntry]:
     for head, body in _blocks(config):
         if head[0] == "submenu":
             yield from _entries(body)
@@ -71,7 +71,7 @@ def _entries(config: str) -> Iterator[Entry]:
             (line,) = kernels
             words = (token.text for token in _tokens(line["rest"]) if not token.is_sign)
             arguments = tuple(one for one in words if not one.startswith("$"))
-            yield Entry(head, body, line["kernel"], arguments)
+            yield GrubEntry(head, body, line["kernel"], arguments)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from rigops.probe.boot_files import (
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.bootloader.entries import Entry
+    from rigops.concerns.kernel_args.bootloader.entries import LoaderEntry
     from rigops.concerns.kernel_args.bootloader.tokens import Finder, Words
     from rigops.probe.boot_files import Files
 
@@ -153,7 +153,7 @@ class KernelInstall:
         return values.get("layout") == "uki"
 
     @staticmethod
-    def made(entry: Entry) -> bool:
+    def made(entry: LoaderEntry) -> bool:
         """Whether kernel-install wrote it: by where its kernel is, and by its name."""
         shape = _IMAGE.fullmatch(entry.linux)
         if shape is None:

@@ -44,7 +44,7 @@ LOADER_VENDOR: Final = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mount:
+class BootMount:
     target: str
     source: str = ""
     kind: str = ""
@@ -77,7 +77,7 @@ class Conditions:
     selected: str = ""  # the entry of systemd-boot that was started
     default: str = ""  # the one that an EFI variable makes its default
     grub: Grub | None = None
-    esps: tuple[Mount, ...] = ()
+    esps: tuple[BootMount, ...] = ()
     free_kib: int | None = None
     tools: tuple[str, ...] = ()
     enables_bls: bool = False
@@ -125,9 +125,9 @@ def _grub(found: Mapping[str, str]) -> Grub | None:
     )
 
 
-def _esps(found: Mapping[str, str]) -> tuple[Mount, ...]:
+def _esps(found: Mapping[str, str]) -> tuple[BootMount, ...]:
     """The last of those mounted over one another counts."""
-    mounts: dict[str, Mount] = {}
+    mounts: dict[str, BootMount] = {}
     for folder in ESPS:
         for line in lines(found.get(f"{_MOUNTS} {folder}", "")):
             try:
@@ -135,7 +135,7 @@ def _esps(found: Mapping[str, str]) -> tuple[Mount, ...]:
             except ValueError:  # not a line of findmnt
                 continue
             if fields.get("TARGET"):
-                mounts[folder] = Mount(
+                mounts[folder] = BootMount(
                     target=fields["TARGET"],
                     source=fields.get("SOURCE", ""),
                     kind=fields.get("FSTYPE", ""),

@@ -28,8 +28,8 @@ from rigops.concerns.kernel_args.trial_boot.parts import (
 from rigops.probe.kernel_arguments import name
 
 if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.bootloader.grub_menu import Entry
-    from rigops.concerns.kernel_args.trial_boot.conditions import Conditions, Grub, Mount
+    from rigops.concerns.kernel_args.bootloader.grub_menu import GrubEntry
+    from rigops.concerns.kernel_args.trial_boot.conditions import BootMount, Conditions, Grub
 
 # As GRUB names them. It rewrites a file block by block where that lies, which the others forbid
 # (btrfs, zfs, squash4), or where a small file has no block of its own (f2fs).
@@ -128,7 +128,7 @@ def _blockers(conditions: Conditions, grub: Grub, now: tuple[str, ...]) -> Itera
         yield f"there is less than 1 MiB left where {grub.folder} is"
 
 
-def _entry_blockers(grub: Grub, entry: Entry | None, esp: Mount | None) -> Iterator[str]:
+def _entry_blockers(grub: Grub, entry: GrubEntry | None, esp: BootMount | None) -> Iterator[str]:
     if entry and "***" in entry.body:
         yield "the entry that starts it holds a secret, which rigops does not read"
     if entry and _PASSWORD.search(grub.config) and not entry.is_open_to_all:
@@ -151,7 +151,7 @@ def _kernel(now: tuple[str, ...]) -> str:
     return first.partition("=")[2] if name(first) == "BOOT_IMAGE" else ""
 
 
-def _entry(entries: tuple[Entry, ...], now: tuple[str, ...]) -> Entry | None:
+def _entry(entries: tuple[GrubEntry, ...], now: tuple[str, ...]) -> GrubEntry | None:
     """Of the running kernel that whose arguments differ least; else one with the same root."""
     normal = [entry for entry in entries if not entry.is_recovery]
     same = [entry for entry in normal if _base(entry.kernel) == _base(_kernel(now))]
@@ -184,7 +184,7 @@ def _place(conditions: Conditions, grub: Grub) -> str | None:
     return None
 
 
-def _menu_entry(entry: Entry, wanted: tuple[str, ...]) -> str:
+def _menu_entry(entry: GrubEntry, wanted: tuple[str, ...]) -> str:
     """Only in the boot that it was ordered for: else it could be a default by number or name."""
     body = entry.with_arguments(wanted[1:]).strip("\n").rstrip()
     also = " --unrestricted" if entry.is_open_to_all else ""
@@ -198,7 +198,9 @@ fi
 """
 
 
-def _notices(grub: Grub, entry: Entry, place: str, esp: Mount | None, running: str) -> list[str]:
+def _notices(
+    grub: Grub, entry: GrubEntry, place: str, esp: BootMount | None, running: str
+) -> list[str]:
     found = []
     if place == GRUB_SCRIPT:
         found.append(
@@ -217,7 +219,7 @@ def _notices(grub: Grub, entry: Entry, place: str, esp: Mount | None, running: s
     return found
 
 
-def _arm(grub: Grub, entry: Entry, place: str, esp: Mount | None) -> str:
+def _arm(grub: Grub, entry: GrubEntry, place: str, esp: BootMount | None) -> str:
     prefix, folder = _prefix(grub), grub.folder
     image = shlex.quote(f"/boot/{_base(entry.kernel)}")
     steps = [step(f"[ -e {image} ]", f"the kernel {image} is missing")]
@@ -242,7 +244,7 @@ def _arm(grub: Grub, entry: Entry, place: str, esp: Mount | None) -> str:
     )
 
 
-def _order_on(esp: Mount, prefix: str) -> list[str]:
+def _order_on(esp: BootMount, prefix: str) -> list[str]:
     target, uuid = shlex.quote(esp.target), shlex.quote(esp.uuid)
     folder = shlex.quote(f"{esp.target}/{ESP_FOLDER}")
     block = shlex.quote(f"{esp.target}/{ESP_FOLDER}/grubenv")

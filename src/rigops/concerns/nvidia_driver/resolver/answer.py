@@ -16,7 +16,7 @@ from rigops.concerns.nvidia_driver.resolver import fitness, request
 from rigops.concerns.nvidia_driver.resolver.by_hand import unsigned
 from rigops.concerns.nvidia_driver.resolver.driver_facts import set_of
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolution import is_branch_fit
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
 from rigops.concerns.nvidia_driver.resolver.vault_sets import (
@@ -47,7 +47,7 @@ _ADDED: Final = frozenset({"distribution", "snapshot"})
 
 
 @dataclass(frozen=True)
-class Answer:
+class DriverAnswer:
     """`source`: the text of rigops' own file of sources, if any is needed."""
 
     resolution: Resolution
@@ -64,35 +64,35 @@ class NotCollected:
     what: Literal["offers", "folder", "vault"]
 
 
-def answer(facts: DriverFacts, driver: DriverDeclaration) -> Answer | Refusal | NotCollected:
+def answer(facts: DriverFacts, driver: DriverDeclaration) -> DriverAnswer | Blocker | NotCollected:
     """What was resolved before and is in place stays; only an upgrade asks the sources again."""
     if facts.vault and facts.vault.back:
         return _rolled_back(facts, facts.vault)
     asked = facts.request(driver)
     pinned = facts.pinned
     still = still_pinned(pinned, facts, asked) if pinned else None
-    if isinstance(still, Refusal) and not asked.upgrade:
+    if isinstance(still, Blocker) and not asked.upgrade:
         return still
     if pinned is None or not isinstance(still, Resolution):
         return answer_to(facts, asked)
-    settled = Answer(still, pinned.source, is_settled=True)
+    settled = DriverAnswer(still, pinned.source, is_settled=True)
     newest = answer_to(facts, asked) if asked.upgrade else settled
-    is_same = isinstance(newest, Answer) and newest.resolution.exact == still.exact
+    is_same = isinstance(newest, DriverAnswer) and newest.resolution.exact == still.exact
     return settled if is_same else newest
 
 
-def answer_to(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotCollected:
+def answer_to(facts: DriverFacts, asked: Request) -> DriverAnswer | Blocker | NotCollected:
     """To another request than the declared one too, as if nothing were pinned."""
     if facts.machine.manager != "apt":
         return _answer(resolve(facts.machine, asked, Offers(), facts.catalog), "")
-    if isinstance(facts.source, Refusal):
+    if isinstance(facts.source, Blocker):
         return facts.source
     if facts.offered is None or (facts.source is None and asked.source in _ADDED):
         return NotCollected("offers")
     if asked.source == "dir":
         return _from_folder(facts, asked)
     source = facts.source or ""
-    without = facts.offered.refusal or resolve_from(
+    without = facts.offered.blocker or resolve_from(
         facts.machine, asked, facts.offers, facts.catalog, uris(source)
     )
     if facts.vault is None or asked.upgrade:
@@ -102,7 +102,7 @@ def answer_to(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotColle
 
 def still_pinned(
     pinned: PinnedDriver, facts: DriverFacts, asked: Request
-) -> Resolution | Refusal | None:
+) -> Resolution | Blocker | None:
     """None: nothing was resolved for this declaration yet, or not all of it is in place."""
     machine = facts.machine
     if (
@@ -115,10 +115,10 @@ def still_pinned(
     # Another card may be there since, another catalog, or Secure Boot.
     if machine.takes_signed_only and not pinned.prebuilt:
         return unsigned(machine, asked)
-    _, refusal = fitness.flavors(facts.catalog, pinned.version, machine.cards)
-    if refusal is None and not asked.allow_bad:
-        refusal = fitness.bad(facts.catalog, pinned.version, machine.cards)
-    return refusal or _as_pinned(pinned, machine)
+    _, blocker = fitness.flavors(facts.catalog, pinned.version, machine.cards)
+    if blocker is None and not asked.allow_bad:
+        blocker = fitness.bad(facts.catalog, pinned.version, machine.cards)
+    return blocker or _as_pinned(pinned, machine)
 
 
 def _tools_stay(pinned: PinnedDriver, machine: Machine) -> bool:
@@ -135,14 +135,14 @@ def resolve_from(
     offers: Offers,
     catalog: Catalog,
     of_snapshot: Collection[str] = (),
-) -> Resolution | Refusal:
+) -> Resolution | Blocker:
     """With packages of the declared source only, where it names one."""
     own = of_source(offers, asked.source, machine, of_snapshot)
     found = resolve(machine, asked, own, catalog)
     if isinstance(found, Resolution) or own is offers:
         return found
     other = resolve(machine, asked, offers, catalog)
-    if isinstance(other, Refusal):
+    if isinstance(other, Blocker):
         return found
     fix = f'declare driver_source = "auto": other sources here have {other.version}'
     return replace(
@@ -183,21 +183,21 @@ def rollback_target(facts: DriverFacts, vault: VaultAccess) -> PinnedSet | None:
     )
 
 
-def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> Answer | Refusal | NotCollected:
+def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> DriverAnswer | Blocker | NotCollected:
     """What was proven before the installed driver, and nothing that any source has."""
     machine, pinned, spec = facts.machine, facts.pinned, facts.spec
     target = rollback_target(facts, vault)
     if target is None:
         there = " and ".join(f"{one.version}, proven {one.at}" for one in vault.sets)
-        return Refusal(
+        return Blocker(
             "the vault has no driver that was proven here before the installed one",
             f"it has only {there}" if there else "nothing was proven yet: run rigops apply",
         )
     if facts.contents is None:
         return NotCollected("vault")
     found, lacking = available(facts.contents, vault.store, [target])
-    if refusal := tampered(facts.contents.pool, [target]) or next(iter(lacking), None):
-        return refusal
+    if blocker := tampered(facts.contents.pool, [target]) or next(iter(lacking), None):
+        return blocker
     driver = DriverDeclaration("version", target.version, SpecifierSet(f"=={target.version}"))
     asked = Request(
         driver=driver,
@@ -208,7 +208,7 @@ def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> Answer | Refusal | N
         source="vault",
     )
     resolution = resolve(machine, asked, offers(found[0].index), facts.catalog)
-    if isinstance(resolution, Refusal):
+    if isinstance(resolution, Blocker):
         return resolution
     is_declared = spec.driver is not None and request.request(spec, spec.driver).takes(
         target.version
@@ -216,13 +216,13 @@ def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> Answer | Refusal | N
     declared = request.identity(spec) if is_declared else f"rollback to {target.version}"
     source = pinned.source if pinned else ""
     if pinned and pinned.declared == declared and is_installed(target, machine.installed):
-        return Answer(_as_pinned(pinned, machine), source, is_settled=True, declared=declared)
-    return Answer(resolution, source, from_vault=found[0], declared=declared)
+        return DriverAnswer(_as_pinned(pinned, machine), source, is_settled=True, declared=declared)
+    return DriverAnswer(resolution, source, from_vault=found[0], declared=declared)
 
 
 def _from_vault(
-    facts: DriverFacts, vault: VaultAccess, asked: Request, without: Resolution | Refusal
-) -> Answer | Refusal | NotCollected:
+    facts: DriverFacts, vault: VaultAccess, asked: Request, without: Resolution | Blocker
+) -> DriverAnswer | Blocker | NotCollected:
     """What was proven comes before other drivers. `without`: what the sources alone bring."""
     machine, source = facts.machine, facts.source if isinstance(facts.source, str) else ""
     fitting = _preferred_sets(vault.sets, machine, asked, without)
@@ -232,32 +232,32 @@ def _from_vault(
         return NotCollected("vault")
     if wrong := tampered(facts.contents.pool, fitting):
         return wrong
-    found, refusals = available(facts.contents, vault.store, fitting)
+    found, blockers = available(facts.contents, vault.store, fitting)
     if not found:
-        why = refusals[0]
+        why = blockers[0]
         if isinstance(without, Resolution):
             without = replace(without, notes=(*without.notes, str(why)))
         else:
-            without = Refusal(f"{without.reason}; {why.reason}", without.fix or why.fix)
+            without = Blocker(f"{without.reason}; {why.reason}", without.fix or why.fix)
         return _answer(without, source)
     own = of_source(facts.offers, asked.source, machine, uris(source))
     every = own.and_also(offers(*(one.index for one in found)))
     resolution = resolve(machine, asked, every, facts.catalog)
-    if isinstance(resolution, Refusal) or own.has(resolution.exact):
+    if isinstance(resolution, Blocker) or own.has(resolution.exact):
         return _answer(resolution, source)
     taken = next((one for one in found if one.version == resolution.version), None)
-    return Answer(resolution, source, from_vault=taken) if taken else _answer(without, source)
+    return DriverAnswer(resolution, source, from_vault=taken) if taken else _answer(without, source)
 
 
-def _from_folder(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotCollected:
+def _from_folder(facts: DriverFacts, asked: Request) -> DriverAnswer | Blocker | NotCollected:
     folder = facts.folder
     if folder is None:
         return NotCollected("folder")
-    if isinstance(folder, Refusal):
+    if isinstance(folder, Blocker):
         return folder
     resolution = resolve(facts.machine, asked, folder.offers(facts.offers), facts.catalog)
-    if isinstance(resolution, Refusal):
-        return Refusal(f"of {folder.name}: {resolution.reason}", resolution.fix)
+    if isinstance(resolution, Blocker):
+        return Blocker(f"of {folder.name}: {resolution.reason}", resolution.fix)
     if facts.contents is None:
         return NotCollected("vault")
     # The driver, and what else is in the folder of no other driver: neither the .run file beside
@@ -274,11 +274,11 @@ def _from_folder(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotCo
     ]
     packages = tuple(one for one, _ in coming)
     taken = AvailableSet(resolution.version, packages, index_text(coming), folder.origin)
-    return clash(facts.contents.pool, taken.packages) or Answer(resolution, from_vault=taken)
+    return clash(facts.contents.pool, taken.packages) or DriverAnswer(resolution, from_vault=taken)
 
 
 def _preferred_sets(
-    sets: Iterable[PinnedSet], machine: Machine, asked: Request, without: Resolution | Refusal
+    sets: Iterable[PinnedSet], machine: Machine, asked: Request, without: Resolution | Blocker
 ) -> list[PinnedSet]:
     """The sets that come before what the sources alone would bring."""
     fitting = [one for one in sets if asked.takes(one.version)]
@@ -305,5 +305,5 @@ def _as_pinned(pinned: PinnedDriver, machine: Machine) -> Resolution:
     )
 
 
-def _answer(found: Resolution | Refusal, source: str) -> Answer | Refusal:
-    return found if isinstance(found, Refusal) else Answer(found, source)
+def _answer(found: Resolution | Blocker, source: str) -> DriverAnswer | Blocker:
+    return found if isinstance(found, Blocker) else DriverAnswer(found, source)

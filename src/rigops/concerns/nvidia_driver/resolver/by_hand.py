@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import versions
 from rigops.concerns.nvidia_driver.resolver import fitness
-from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.numbers import whole
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _WITHOUT_STREAMS: Final = 10  # of Enterprise Linux
 _CONSOLE: Final = "enroll the key in the blue menu at the machine's own console"
 
 
-def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Refusal:
+def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Blocker:
     """`request` has a release that is fit, or one that the catalog lacks and that may be fit."""
     releases = fitness.releases(catalog, request)
     fit = [one for one in releases if not fitness.unfit(catalog, one, machine.cards, request)]
@@ -38,7 +38,7 @@ def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Refusal:
     has = f"has {machine.manager}" if machine.manager else "has no package manager that is known"
     reason = f"rigops installs drivers with apt only, and this machine ({machine.name}) {has}"
     if version is None:
-        return Refusal(reason, f"install driver {request.driver.text} and lock it there by hand")
+        return Blocker(reason, f"install driver {request.driver.text} and lock it there by hand")
     supported, _ = fitness.flavors(catalog, version, machine.cards)
     order = fitness.in_order(supported, version, machine.flavor)
     flavor = request.flavor if request.flavor != "auto" else order[0]
@@ -51,10 +51,10 @@ def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Refusal:
             f"{' and '.join(newer)} could boot next"
         )
     if machine.manager == "pacman":
-        return Refusal(reason, _pacman(branch, flavor))
+        return Blocker(reason, _pacman(branch, flavor))
     if machine.manager == "dnf":
-        return Refusal(reason, _dnf(branch, flavor, machine))
-    return Refusal(reason, f"install driver {version} ({flavor}) and lock it there by hand")
+        return Blocker(reason, _dnf(branch, flavor, machine))
+    return Blocker(reason, f"install driver {version} ({flavor}) and lock it there by hand")
 
 
 def _pacman(branch: str, flavor: ModuleFlavor) -> str:
@@ -106,7 +106,7 @@ def _dnf(branch: str, flavor: ModuleFlavor, machine: Machine) -> str:
     )
 
 
-def foreign(found: RunFile) -> Refusal:
+def foreign(found: RunFile) -> Blocker:
     """`found`: a driver that rigops did not install."""
     version = f" {found.version}" if found.version else ""
     reason = (
@@ -114,19 +114,19 @@ def foreign(found: RunFile) -> Refusal:
     )
     if not found.uninstaller:
         name = f"NVIDIA-Linux-x86_64-{found.version or 'VERSION'}.run"
-        return Refusal(
+        return Blocker(
             reason,
             f"its uninstaller is gone: run `sudo sh {name} --uninstall` with the file that it came "
             "from, then this again",
         )
-    return Refusal(
+    return Blocker(
         reason,
         "`rigops apply --remove-foreign-driver` runs its uninstaller first; by hand: "
         f"`sudo {found.uninstaller} --uninstall --silent`",
     )
 
 
-def unsigned(machine: Machine, request: Request, signed: Sequence[str] = ()) -> Refusal:
+def unsigned(machine: Machine, request: Request, signed: Sequence[str] = ()) -> Blocker:
     """`signed`: other versions that the sources have signed modules of."""
     known = "is not enrolled" if machine.has_key is False else "is not known to be enrolled"
     reason = f"Secure Boot is on, and the key that signs modules built here {known}"
@@ -139,7 +139,7 @@ def unsigned(machine: Machine, request: Request, signed: Sequence[str] = ()) -> 
         )
     if signed:
         fixes.insert(0, f'declare driver = "{signed[0]}", whose signed modules they have')
-    return Refusal(reason, "; ".join(fixes))
+    return Blocker(reason, "; ".join(fixes))
 
 
 def signed_note(machine: Machine) -> str:

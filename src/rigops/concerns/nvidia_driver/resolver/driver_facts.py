@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver.resolver import request
 from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request
 from rigops.concerns.nvidia_driver.resolver.vault_sets import offers
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
@@ -76,8 +76,8 @@ class DriverFacts:
     pinned: PinnedDriver | None = None
     offered: Offered | None = None
     # The text of rigops' own file of sources that `offered` is with, or why there can be none.
-    source: str | Refusal | None = None
-    folder: Folder | Refusal | None = None  # the refusal: why it cannot be used
+    source: str | Blocker | None = None
+    folder: Folder | Blocker | None = None  # the blocker: why it cannot be used
     vault: VaultAccess | None = None  # None: plain pyinfra, which has no lockfile
     contents: VaultContents | None = None
     last_proven: PinnedSet | None = None
@@ -140,7 +140,7 @@ def set_of(machine: Machine, proven: PinnedSet) -> DriverSet:
     return replace(machine, installed={one.name: one.version for one in proven.packages}).set_
 
 
-def folder_of(spec: RigSpec) -> Folder | Refusal | None:
+def folder_of(spec: RigSpec) -> Folder | Blocker | None:
     """Reads every file in it. None: the spec declares no folder."""
     if spec.driver_source is None or spec.driver_source.kind != "dir":
         return None
@@ -149,4 +149,4 @@ def folder_of(spec: RigSpec) -> Folder | Refusal | None:
         return Folder(str(directory.folder), directory.records, directory)
     except RigopsError as error:
         fixes = (one.fix for one in error.problems)
-        return Refusal(str(error), "; ".join(filter(None, fixes)))
+        return Blocker(str(error), "; ".join(filter(None, fixes)))

@@ -16,7 +16,7 @@ from rigops.catalog.lookup import (
 )
 from rigops.catalog.model import EVERY_CARD
 from rigops.catalog.versions import branch_of, parse
-from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 
 if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
@@ -48,15 +48,15 @@ def unlisted(catalog: Catalog, request: Request) -> list[str]:
 
 def unfit(
     catalog: Catalog, version: str, cards: Iterable[Card], request: Request
-) -> Refusal | None:
-    _, refusal = flavors(catalog, version, cards)
-    refusal = refusal or flavor_refused(catalog, version, cards, request.flavor)
-    if refusal is None and not request.allow_bad:
+) -> Blocker | None:
+    _, blocker = flavors(catalog, version, cards)
+    blocker = blocker or flavor_refused(catalog, version, cards, request.flavor)
+    if blocker is None and not request.allow_bad:
         return bad(catalog, version, cards)
-    return refusal
+    return blocker
 
 
-def bad(catalog: Catalog, version: str, cards: Iterable[Card]) -> Refusal | None:
+def bad(catalog: Catalog, version: str, cards: Iterable[Card]) -> Blocker | None:
     """Why it is bad, with evidence."""
     cards = tuple(cards)
     for gpu in known_gpus(cards) or (None,):
@@ -68,7 +68,7 @@ def bad(catalog: Catalog, version: str, cards: Iterable[Card]) -> Refusal | None
                 for one in worst.evidence
             )
             on_what = f" for {gpu.name}" if gpu else ""
-            return Refusal(
+            return Blocker(
                 f"driver {version} is known to be bad{on_what}: {worst.why} [{evidence}]",
                 f"{_instead(catalog, cards)}, or driver_allow_bad = True if you know better",
             )
@@ -111,7 +111,7 @@ def cautions(catalog: Catalog, version: str, cards: Iterable[Card]) -> tuple[str
 
 def flavors(
     catalog: Catalog, version: str, cards: Iterable[Card]
-) -> tuple[tuple[ModuleFlavor, ...], Refusal | None]:
+) -> tuple[tuple[ModuleFlavor, ...], Blocker | None]:
     """Those that drive every card that the catalog knows, or why there is none."""
     branch = find_branch(catalog, branch_of(version))
     both: tuple[ModuleFlavor, ...] = ("proprietary", "open")
@@ -122,13 +122,13 @@ def flavors(
     for gpu in known_gpus(cards):
         support = runs_on(branch, gpu)
         if not support:
-            return (), Refusal(
+            return (), Blocker(
                 f"driver {version} does not drive {gpu.name}: {support.reason}",
                 _shared(catalog, cards),
             )
         left = tuple(one for one in left if one in support.flavors)
         if not left:
-            return (), Refusal(
+            return (), Blocker(
                 f"the cards of this machine share no driver of branch {branch.branch}: "
                 f"{_takes(branch, cards)}",
                 _shared(catalog, cards),
@@ -138,14 +138,14 @@ def flavors(
 
 def flavor_refused(
     catalog: Catalog, version: str, cards: Iterable[Card], wanted: Flavor
-) -> Refusal | None:
+) -> Blocker | None:
     """Why the declared flavor does not drive all of them, where another one does."""
     cards = tuple(cards)
     branch = find_branch(catalog, branch_of(version))
     supported, _ = flavors(catalog, version, cards)
     if wanted == "auto" or wanted in supported or branch is None or not supported:
         return None
-    return Refusal(
+    return Blocker(
         f"the {wanted} modules of driver {version} do not drive every card of this machine: "
         f"{_takes(branch, cards)}",
         f'declare driver_flavor = "{supported[0]}", or leave the key out',

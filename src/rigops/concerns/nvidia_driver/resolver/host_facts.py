@@ -230,7 +230,7 @@ def machine_of(
 
 
 def with_archive(machine: Machine, offered: Offered, system: OsRelease) -> Machine:
-    """With what a refusal needs for naming the sources that would help."""
+    """With what a blocker needs for naming the sources that would help."""
     lacking = sources.with_components(offered.sources, system)
     stanzas = sources.parse({sources.FILE: lacking or ""})
     active = [one for one in offered.sources if one.enabled and "deb" in one.types]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import versions
 from rigops.concerns.nvidia_driver.resolver.candidates import named_for_branches
-from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.concerns.nvidia_driver.resolver.resolution import closure
 from rigops.dataclass import dataclass
 
@@ -59,14 +59,14 @@ def not_offered(
     offers: Offers,
     real: Sequence[str],
     is_fit: Callable[[str], bool],
-) -> Refusal:
+) -> Blocker:
     """`real`: the versions that the sources do have, best first; `is_fit`: it is fit for here."""
     archived = _archived(machine, request, is_fit)
     fix = archived.fix or _fix(request, [one for one in real if is_fit(one)])
     if trap := _trap(request, offers):
         return replace(archived, reason=trap, fix=fix)
     if not real and request.source == "vendor":
-        return Refusal(
+        return Blocker(
             "no package source of this machine is NVIDIA's own (`Origin: NVIDIA`) with a complete "
             "driver",
             "install the keyring package that NVIDIA's driver installation guide names for "
@@ -115,7 +115,7 @@ def _successors(offer: Offer, offers: Offers) -> list[str]:
     return names
 
 
-def _archived(machine: Machine, request: Request, is_fit: Callable[[str], bool]) -> Refusal:
+def _archived(machine: Machine, request: Request, is_fit: Callable[[str], bool]) -> Blocker:
     """Without a reason, and empty where no archive is known to have it."""
     archived = [
         one
@@ -141,19 +141,19 @@ def _archived(machine: Machine, request: Request, is_fit: Callable[[str], bool])
     if elsewhere:
         where = f"<your archive of {machine.name}>"
         fields = _fields(where, elsewhere[-1], machine.keyring)
-        return Refusal("", _line(fields, elsewhere[-1].version))
+        return Blocker("", _line(fields, elsewhere[-1].version))
     gone = [one for one in archived if one.until]
     if gone:
         where = f"<your snapshot service>/{gone[-1].until}"
         fields = _fields(where, gone[-1], machine.keyring)
-        return Refusal("", _line(fields, gone[-1].version))
-    return Refusal("")
+        return Blocker("", _line(fields, gone[-1].version))
+    return Blocker("")
 
 
-def _declaring(request: Request, one: _Archived, source: object, fix: str) -> Refusal:
+def _declaring(request: Request, one: _Archived, source: object, fix: str) -> Blocker:
     is_named = request.driver.kind != "range"
     driver = request.driver.text if is_named else versions.branch_of(one.version)
-    return Refusal("", fix, {"driver": driver, "driver_source": source})
+    return Blocker("", fix, {"driver": driver, "driver_source": source})
 
 
 def _fix(request: Request, usable: Sequence[str]) -> str:
@@ -170,7 +170,7 @@ def _fix(request: Request, usable: Sequence[str]) -> str:
     return f"declare driver = {declared}, which they have, or {source}"
 
 
-def no_snapshot(day: str, machine: Machine, codename: str) -> Refusal:
+def no_snapshot(day: str, machine: Machine, codename: str) -> Blocker:
     """Where apt on this machine finds none."""
     is_ubuntu = machine.distribution == "ubuntu"
     there = _Archived(
@@ -181,7 +181,7 @@ def no_snapshot(day: str, machine: Machine, codename: str) -> Refusal:
         _UBUNTU if is_ubuntu else _DEBIAN,
         day,
     )
-    return Refusal(
+    return Blocker(
         "apt on this machine finds no snapshot of its archive: it is older than 2.8, or the "
         "archive has no snapshot service",
         _line(_fields(f"<your snapshot service>/{day}", there, machine.keyring), ""),

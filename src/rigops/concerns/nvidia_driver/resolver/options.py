@@ -13,11 +13,16 @@ from packaging.specifiers import SpecifierSet
 from rigops.catalog import lookup, versions
 from rigops.catalog.lookup import find_branch, judge
 from rigops.concerns.nvidia_driver.resolver import fitness
-from rigops.concerns.nvidia_driver.resolver.answer import Answer, NotCollected, answer, answer_to
+from rigops.concerns.nvidia_driver.resolver.answer import (
+    DriverAnswer,
+    NotCollected,
+    answer,
+    answer_to,
+)
 from rigops.concerns.nvidia_driver.resolver.candidates import candidates
 from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
 from rigops.concerns.nvidia_driver.resolver.vault_sets import available, offers
 from rigops.dataclass import dataclass
@@ -69,33 +74,33 @@ class Recommendation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared:
-    """What the inventory's `driver` comes to: a version, or the refusal."""
+class DeclaredDriver:
+    """What the inventory's `driver` comes to: a version, or the blocker."""
 
     driver: str
     version: str | None = None
     flavor: ModuleFlavor | None = None
     why: str = ""
-    refusal: Refusal | None = None
+    blocker: Blocker | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """`refusal`: what blocks the recommended one, or why there is none."""
+    """`blocker`: what blocks the recommended one, or why there is none."""
 
     facts: DriverFacts
     options: tuple[Option, ...]  # newest first
     installed: RowStatus | None  # by the catalog
     loaded: RowStatus | None
     recommended: Recommendation | None = None
-    refusal: Refusal | None = None
-    declared: Declared | None = None
+    blocker: Blocker | None = None
+    declared: DeclaredDriver | None = None
 
     @property
     def declare(self) -> Mapping[str, object]:
         """The keys of the inventory that bring the recommended driver; none where apply refuses."""
-        if self.refusal:
-            return self.refusal.declare
+        if self.blocker:
+            return self.blocker.declare
         return self.recommended.declare if self.recommended else {}
 
 
@@ -118,7 +123,7 @@ class _Options:
         self._gpus = fitness.known_gpus(facts.machine.cards)
 
     def choice(self) -> Choice:
-        recommended, refusal = self._recommended()
+        recommended, blocker = self._recommended()
         loaded, installed = self._facts.loaded, self._machine.installed_version
         return Choice(
             facts=self._facts,
@@ -126,7 +131,7 @@ class _Options:
             installed=self._status(installed) if installed else None,
             loaded=self._status(loaded.version) if loaded else None,
             recommended=recommended,
-            refusal=refusal,
+            blocker=blocker,
             declared=self._declared(),
         )
 
@@ -170,7 +175,7 @@ class _Options:
             )
             for set_ in tried
         }
-        refusals = [one for one in found.values() if isinstance(one, Refusal)]
+        blockers = [one for one in found.values() if isinstance(one, Blocker)]
         sets = tuple(one for one in tried if isinstance(found[one], Resolution))
         return Option(
             version=version,
@@ -178,10 +183,10 @@ class _Options:
             sets=sets,
             places=places,
             status=status,
-            why=self._known_of(version) if sets else refusals[0].reason,
+            why=self._known_of(version) if sets else blockers[0].reason,
         )
 
-    def _resolve(self, request: Request) -> Resolution | Refusal:
+    def _resolve(self, request: Request) -> Resolution | Blocker:
         """Of the declared folder or without it, never with packages of both."""
         without = resolve(self._clear, request, self._every, self._catalog)
         folder = self._of_folder
@@ -192,20 +197,20 @@ class _Options:
         return found if there else without
 
     def _status(self, version: str, flavor: ModuleFlavor | None = None) -> RowStatus:
-        supported, refusal = fitness.flavors(self._catalog, version, self._machine.cards)
-        if refusal or (flavor and flavor not in supported):
+        supported, blocker = fitness.flavors(self._catalog, version, self._machine.cards)
+        if blocker or (flavor and flavor not in supported):
             return "unsupported"
         return _STATUS[self._rank(version)]
 
     def _rank(self, version: str) -> int:
         return fitness.rank(self._catalog, version, self._machine.cards)
 
-    def _recommended(self) -> tuple[Recommendation | None, Refusal | None]:
+    def _recommended(self) -> tuple[Recommendation | None, Blocker | None]:
         if not self._machine.cards:
-            return None, Refusal("no NVIDIA card found: no driver to recommend")
+            return None, Blocker("no NVIDIA card found: no driver to recommend")
         unknown = [f"10de:{card.pci_id}" for card in self._machine.cards if card.gpu is None]
         if unknown:
-            return None, Refusal(lookup.NOT_KNOWN.format(", ".join(dict.fromkeys(unknown))))
+            return None, Blocker(lookup.NOT_KNOWN.format(", ".join(dict.fromkeys(unknown))))
         fit = [one for one in self._options if one.fits]
         if not fit:
             return None, self._nothing_fits()
@@ -223,14 +228,14 @@ class _Options:
                 return self._recommendation(found, declare, stays=bool(stays)), real
         return None, self._nothing_fits()
 
-    def _answer(self, machine: Machine, request: Request) -> Resolution | Refusal | None:
+    def _answer(self, machine: Machine, request: Request) -> Resolution | Blocker | None:
         """What apply would install for another declaration, whose source is not in doubt."""
         offered = self._facts.offered
         usable = replace(offered, trouble=(), has_lists=True) if offered else None
         found = answer_to(replace(self._facts, machine=machine, offered=usable, source=""), request)
         if isinstance(found, NotCollected):
             return None
-        return found.resolution if isinstance(found, Answer) else found
+        return found.resolution if isinstance(found, DriverAnswer) else found
 
     def _declarations(
         self, version: str, flavors: list[ModuleFlavor]
@@ -329,14 +334,14 @@ class _Options:
     def _for_these(self) -> str:
         return f" for {' and '.join(one.name for one in self._gpus)}" if self._gpus else ""
 
-    def _nothing_fits(self) -> Refusal:
+    def _nothing_fits(self) -> Blocker:
         """What would help: a source, where a good driver for these cards is known to be in one."""
-        unusable = self._facts.offered.refusal if self._facts.offered else None
+        unusable = self._facts.offered.blocker if self._facts.offered else None
         if unusable and all(one.name == RUN_FILE for one in self._facts.offers.every):
             return unusable
         source = self._facts.spec.driver_source
         kind = source.kind if source else "auto"
-        # The most helpful refusal comes first.
+        # The most helpful blocker comes first.
         good = [one.branch for one in lookup.good_branches(self._catalog, self._gpus)]
         best = lookup.recommended(self._catalog, self._gpus)
         branches = [_declaration(one) for one in ([best.branch] if best else []) + good[::-1]]
@@ -346,26 +351,26 @@ class _Options:
             for driver in ([_ANY, *branches] if could else [*branches, _ANY])
         )
         found = [resolve(self._machine, one, self._every, self._catalog) for one in requests]
-        refusals = [one for one in found if isinstance(one, Refusal)]
-        naming = [one for one in refusals if "driver_source = " in one.fix]
-        none = Refusal("none of the drivers on offer fits this machine")
-        return next(iter((*naming, *refusals)), none)
+        blockers = [one for one in found if isinstance(one, Blocker)]
+        naming = [one for one in blockers if "driver_source = " in one.fix]
+        none = Blocker("none of the drivers on offer fits this machine")
+        return next(iter((*naming, *blockers)), none)
 
-    def _declared(self) -> Declared | None:
+    def _declared(self) -> DeclaredDriver | None:
         spec = self._facts.spec
         if spec.driver is None:
             return None
         found = answer(self._facts, spec.driver)
         declared = spec.driver.text
-        if isinstance(found, Refusal):
-            return Declared(driver=declared, refusal=found)
+        if isinstance(found, Blocker):
+            return DeclaredDriver(driver=declared, blocker=found)
         if isinstance(found, NotCollected):
             kind = spec.driver_source.kind if spec.driver_source else "auto"
-            return Declared(
+            return DeclaredDriver(
                 driver=declared, why=f'rigops plan shows what driver_source = "{kind}" brings'
             )
         its = found.resolution
-        return Declared(driver=declared, version=its.version, flavor=its.flavor, why=its.why)
+        return DeclaredDriver(driver=declared, version=its.version, flavor=its.flavor, why=its.why)
 
 
 def _declaration(text: str) -> DriverDeclaration:

@@ -75,7 +75,7 @@ class Resolution:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Blocker:
     """`fix` is the nearest thing that works; `declare`: the keys of the inventory that do it."""
 
     reason: str

@@ -12,7 +12,7 @@ from rigops.concerns.nvidia_driver.resolver import fitness
 from rigops.concerns.nvidia_driver.resolver.by_hand import by_hand, foreign, unsigned
 from rigops.concerns.nvidia_driver.resolver.candidates import candidates, prebuilt_candidates
 from rigops.concerns.nvidia_driver.resolver.not_offered import not_offered
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolution import Found, Question, resolution
 from rigops.probe.package_names import RUN_FILE, RUN_FILE_ARCHITECTURE
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 def resolve(
     machine: Machine, request: Request, offers: Offers, catalog: Catalog
-) -> Resolution | Refusal:
+) -> Resolution | Blocker:
     """The sources matter only for versions that are fit at all."""
-    if refusal := _hopeless(machine, request, offers, catalog):
-        return refusal
+    if blocker := _hopeless(machine, request, offers, catalog):
+        return blocker
     if machine.manager != "apt":
         return by_hand(machine, request, catalog)
     if machine.takes_signed_only:
@@ -41,7 +41,7 @@ def resolve(
 
 def _hopeless(
     machine: Machine, request: Request, offers: Offers, catalog: Catalog
-) -> Refusal | None:
+) -> Blocker | None:
     """What no source can change."""
     if machine.run_file and not machine.run_file.is_ours:
         return foreign(machine.run_file)
@@ -51,18 +51,18 @@ def _hopeless(
     is_there = any(one.version == request.driver.text for one in candidates(offers))
     if request.driver.kind == "version" and not known and not is_there:
         return _never_released(request.driver.text, catalog)
-    refusals = []
+    blockers = []
     for version in known or fitness.unlisted(catalog, request):
-        refusal = fitness.unfit(catalog, version, machine.cards, request)
-        if refusal is None:
+        blocker = fitness.unfit(catalog, version, machine.cards, request)
+        if blocker is None:
             return None
-        refusals.append(refusal)
-    return refusals[-1] if refusals else None
+        blockers.append(blocker)
+    return blockers[-1] if blockers else None
 
 
 def _signed(
     machine: Machine, request: Request, offers: Offers, catalog: Catalog
-) -> Resolution | Refusal:
+) -> Resolution | Blocker:
     """With the modules that the distribution signed, as far as its sources have them."""
     every = prebuilt_candidates(offers, machine.own_kernels)
     resolver = _Resolver(Question(machine, request, offers, catalog), every)
@@ -72,7 +72,7 @@ def _signed(
     return unsigned(machine, request, resolver.usable())
 
 
-def _never_released(version: str, catalog: Catalog) -> Refusal | None:
+def _never_released(version: str, catalog: Catalog) -> Blocker | None:
     """Of a branch whose releases the catalog has; a newer one than those may well exist."""
     branch = find_branch(catalog, versions.branch_of(version))
     if branch is None or not branch.releases:
@@ -81,7 +81,7 @@ def _never_released(version: str, catalog: Catalog) -> Refusal | None:
     if versions.parse(version) > max(map(versions.parse, every)):
         return None
     near = versions.nearest(version, every)
-    return Refusal(
+    return Blocker(
         f"no NVIDIA release {version} is known",
         f"declare driver = {' or '.join(map(_quoted, near))}, the nearest releases",
     )
@@ -98,13 +98,13 @@ class _Resolver:
             one for one in every if one.names(asked.set_) and (runs_here or not one.is_run_file)
         )
 
-    def answer(self) -> Resolution | Refusal:
+    def answer(self) -> Resolution | Blocker:
         matching = sorted(
             (one for one in self._every if self._request.takes(one.version)),
             key=lambda one: versions.parse(one.version),
         )
-        refusals = {one.version: self._unfit(one.version) for one in matching}
-        fit = [one for one in matching if refusals[one.version] is None]
+        blockers = {one.version: self._unfit(one.version) for one in matching}
+        fit = [one for one in matching if blockers[one.version] is None]
         found = [Found(one, self._asked.closure(one)) for one in fit]
         whole = [one for one in found if one.closure.is_complete]
         possible = [one for one in whole if one.candidate.flavor in self._flavors(one.candidate)]
@@ -116,11 +116,11 @@ class _Resolver:
             return self._for_newer_kernels(self._choose(wanted).candidate, possible)
         if whole:
             return self._of_another_flavor(whole[-1].candidate)
-        if refusal := next(filter(None, reversed(refusals.values())), None):
-            return refusal
+        if blocker := next(filter(None, reversed(blockers.values())), None):
+            return blocker
         in_parts = (one for one in found if one.closure.missing and not one.closure.elsewhere)
         if one := next(in_parts, None):
-            return Refusal(
+            return Blocker(
                 "the package sources of this machine have only parts of driver "
                 f"{one.candidate.version}: {', '.join(one.closure.missing)} is missing",
                 "enable the components of the archive that have the rest (Debian: contrib, "
@@ -134,7 +134,7 @@ class _Resolver:
         """The versions that are fit here, declared or not, the best first."""
         return tuple(one for one in self._real() if self._is_fit(one))
 
-    def _unfit(self, version: str) -> Refusal | None:
+    def _unfit(self, version: str) -> Blocker | None:
         return fitness.unfit(self._catalog, version, self._machine.cards, self._request)
 
     def _flavors(self, one: Candidate) -> tuple[ModuleFlavor, ...]:
@@ -157,7 +157,7 @@ class _Resolver:
             if one.candidate.flavor == usual:
                 yield one
 
-    def _for_newer_kernels(self, one: Candidate, possible: Iterable[Found]) -> Refusal:
+    def _for_newer_kernels(self, one: Candidate, possible: Iterable[Found]) -> Blocker:
         newer = self._too_new(one)
         limit = fitness.ceiling(self._catalog, one.version, one.kernel.newest_kernel)
         images = " ".join(f"linux-image-{release}" for release in newer)
@@ -168,13 +168,13 @@ class _Resolver:
             other = f'declare driver_flavor = "{flavor}", whose modules build there, or '
         elif instead:
             other = f"declare driver = {_quoted(versions.nearest(one.version, instead)[-1])}, or "
-        return Refusal(
+        return Blocker(
             f"driver {one.version} ({one.kernel.name} {one.kernel.version}) is known to build up "
             f"to Linux {limit}, and {' and '.join(newer)} could boot next",
             f"{other}boot an older kernel and remove {images}",
         )
 
-    def _of_another_flavor(self, one: Candidate) -> Refusal:
+    def _of_another_flavor(self, one: Candidate) -> Blocker:
         supported, _ = fitness.flavors(self._catalog, one.version, self._machine.cards)
         wanted = self._request.flavor if self._request.flavor != "auto" else supported[0]
         reason = (
@@ -182,10 +182,10 @@ class _Resolver:
             f"and the {wanted} ones are needed"
         )
         if one.flavor in supported:
-            return Refusal(reason, f'declare driver_flavor = "{one.flavor}", or another driver')
+            return Blocker(reason, f'declare driver_flavor = "{one.flavor}", or another driver')
         instead = self.usable()
         fix = f"declare driver = {_quoted(instead[0])}" if instead else "add a driver_source"
-        return Refusal(f"{reason}: only they drive every card", fix)
+        return Blocker(f"{reason}: only they drive every card", fix)
 
     def _real(self) -> tuple[str, ...]:
         """The versions that the sources have all of, declared or not, the best first."""

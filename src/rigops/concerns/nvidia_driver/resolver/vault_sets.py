@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers, in_order, offer_of
-from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.dataclass import dataclass
 from rigops.packages.request import few
 from rigops.probe.package_names import is_driver
@@ -105,10 +105,10 @@ def contents_of(store: Store, sets: Iterable[PinnedSet], pool: Pool) -> VaultCon
 
 def available(
     contents: VaultContents, store: Store, sets: Iterable[PinnedSet]
-) -> tuple[list[AvailableSet], list[Refusal]]:
+) -> tuple[list[AvailableSet], list[Blocker]]:
     """Those of these sets of which every file exists, and why the others are not available."""
     found: list[AvailableSet] = []
-    refusals: list[Refusal] = []
+    blockers: list[Blocker] = []
     for one in sets:
         text = contents.indexes.get(one.index)
         if text is None:
@@ -122,8 +122,8 @@ def available(
         ]
         if text is None or lost:
             what = few(lost) or "the Packages file of its packages"
-            refusals.append(
-                Refusal(
+            blockers.append(
+                Blocker(
                     f"driver {one.version} was proven here, but {what} is neither in {FOLDER} nor "
                     f"in {store.folder}",
                     "declare the vault of another controller or of a backup (rigops_vault)",
@@ -131,15 +131,15 @@ def available(
             )
         else:
             found.append(AvailableSet(one.version, one.packages, text, store))
-    return found, refusals
+    return found, blockers
 
 
-def clash(pool: Pool, packages: Iterable[PinnedPackage]) -> Refusal | None:
+def clash(pool: Pool, packages: Iterable[PinnedPackage]) -> Blocker | None:
     """A package in the host's vault that has the name of one of these, and other content."""
     for one in packages:
         there = pool.digests.get(one.file)
         if there is not None and there != one.sha256:
-            return Refusal(
+            return Blocker(
                 f"{POOL}/{one.file} is another build of {one.name} {one.version} than the declared "
                 f"one: its digest is {there}, that of the declared one {one.sha256}",
                 "declare the one in the vault, or remove it there",
@@ -147,12 +147,12 @@ def clash(pool: Pool, packages: Iterable[PinnedPackage]) -> Refusal | None:
     return None
 
 
-def tampered(pool: Pool, sets: Iterable[PinnedSet]) -> Refusal | None:
+def tampered(pool: Pool, sets: Iterable[PinnedSet]) -> Blocker | None:
     """The first package in the host's vault that has another digest than in the lockfile."""
     for its in (its for one in sets for its in one.packages):
         there = pool.digests.get(its.file)
         if there is not None and there != its.sha256:
-            return Refusal(
+            return Blocker(
                 f"{POOL}/{its.file} is not the package {its.name} {its.version} that was proven: "
                 f"its digest in the lockfile is {its.sha256}, on the host {there}",
                 "find out who changed it; then remove it there, and this machine sends its own",

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
+from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
 from rigops.probe.sections.bootloader import Bootloader
 from tests.unit.concerns.kernel_args.bootloader import machines
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rigops.concerns.kernel_args.bootloader.choice import Configuration
 
 
-def choose(root: Path, name: str, *traces: str, **facts: object) -> Configuration | Refused:
+def choose(root: Path, name: str, *traces: str, **facts: object) -> Configuration | Blocker:
     """The bootloader of this machine, had it these files and facts too."""
     known = machines.Machine(name, {**machines.machine(name).facts, **facts})
     known.lay_out(root)
@@ -25,8 +25,8 @@ def choose(root: Path, name: str, *traces: str, **facts: object) -> Configuratio
     return configuration_of(known.look(root))
 
 
-def refused(found: Configuration | Refused) -> Refused:
-    assert isinstance(found, Refused)
+def refused(found: Configuration | Blocker) -> Blocker:
+    assert isinstance(found, Blocker)
     return found
 
 
@@ -42,7 +42,7 @@ def test_the_package_of_grub_alone_is_no_evidence(tmp_path: Path) -> None:
 
     found = choose(tmp_path, "archinstall", tools=["grub-mkconfig", "bootctl"], loader="")
 
-    assert found.title == "systemd-boot" if not isinstance(found, Refused) else found.reason
+    assert found.title == "systemd-boot" if not isinstance(found, Blocker) else found.reason
 
 
 def test_two_that_may_both_start_it_are_refused(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_one_that_told_the_firmware_did_start_it(
 
     found = choose(tmp_path, "archinstall", "/boot/grub/grub.cfg", tools=tools, loader=loader)
 
-    assert not isinstance(found, Refused)
+    assert not isinstance(found, Blocker)
     assert found.title == title
 
 
@@ -124,7 +124,7 @@ def test_unified_kernels_beside_entries_are_told_by_what_was_started(tmp_path: P
 
     started = choose(tmp_path, "arch-uki")
 
-    assert not isinstance(started, Refused)
+    assert not isinstance(started, Blocker)
     assert started.title == "unified kernels of mkinitcpio"
 
 
@@ -147,7 +147,7 @@ def test_kernel_install_with_unified_kernels(tmp_path: Path) -> None:
 
     found = configuration_of(known.look(tmp_path))
 
-    assert not isinstance(found, Refused)
+    assert not isinstance(found, Blocker)
     assert found.title == "systemd-boot with kernel-install"
 
 

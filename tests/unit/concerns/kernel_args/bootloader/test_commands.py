@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
+from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
 from rigops.concerns.kernel_args.bootloader.entries import Kernelstub, SystemdBoot
 from rigops.concerns.kernel_args.bootloader.grub import Bls
 from rigops.concerns.kernel_args.bootloader.unified import KernelInstall, Mkinitcpio
@@ -60,7 +60,7 @@ def write(root: Path, files: dict[str, str]) -> None:
 def test_every_command_is_portable_shell(name: str, tmp_path: Path) -> None:
     boots = machines.probed(name, tmp_path)
     found = configuration_of(boots)
-    assert not isinstance(found, Refused)
+    assert not isinstance(found, Blocker)
     command = found.command(boots.texts, add=("iommu=pt",), remove=("pci=noaer", "a=b"))
 
     programs.assert_clean_shell(f"set -eu\n{command}")

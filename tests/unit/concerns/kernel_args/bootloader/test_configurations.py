@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
+from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.probe.boot_files import Files
 from tests.unit import programs
@@ -26,7 +26,7 @@ OURS = ("iommu=pt", "pci=realloc=off")
 
 def chosen(boots: Bootloader) -> Configuration:
     found = configuration_of(boots)
-    assert not isinstance(found, Refused), found.reason
+    assert not isinstance(found, Blocker), found.reason
     return found
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rigops.concerns.kernel_args.trial_boot.conditions import Conditions, Grub, Mount
+from rigops.concerns.kernel_args.trial_boot.conditions import BootMount, Conditions, Grub
 from rigops.concerns.kernel_args.trial_boot.parts import NoTrial, Trial
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
 
 FIXTURES = Path(__file__).parents[4] / "fixtures/grub"
 TOOLS = ("grub-reboot", "grub-editenv", "grub-script-check", "grub-mkconfig", "update-initramfs")
-ESP = Mount(target="/boot/efi", source="/dev/sda1", kind="vfat", uuid="4F2A-91C3")
+ESP = BootMount(target="/boot/efi", source="/dev/sda1", kind="vfat", uuid="4F2A-91C3")
 MARKS = "rigops.trial systemd.wants=rigops-trial.service panic=10"
 
 # What each of the menus' first entries boots into.
@@ -37,7 +37,7 @@ def grub(name: str, **changes: Any) -> Grub:
     return replace(Grub(folder="/boot/grub", config=config, file_system="ext2"), **changes)
 
 
-def ground(name: str = "plain", *, esps: tuple[Mount, ...] = (), **changes: Any) -> Conditions:
+def ground(name: str = "plain", *, esps: tuple[BootMount, ...] = (), **changes: Any) -> Conditions:
     """`changes` are those of GRUB's part."""
     found = Conditions(tools=TOOLS, systemd=252, free_kib=200_000, esps=esps)
     return replace(found, grub=grub(name, **changes))

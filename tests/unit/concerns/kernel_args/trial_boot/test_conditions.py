@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.concerns.kernel_args.trial_boot.conditions import SECTION, Mount, parse
+from rigops.concerns.kernel_args.trial_boot.conditions import SECTION, BootMount, parse
 from rigops.concerns.kernel_args.trial_boot.parts import NoTrial, Trial
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
 from tests.unit.concerns.kernel_args.trial_boot.grounds import FIXTURES, RUNNING
@@ -67,7 +67,7 @@ def test_a_grub_machine_is_seen_and_can_be_tried(shell: str, tmp_path: Path) -> 
         (),
     )
     assert found.esps == (
-        Mount(target="/boot/efi", source="/dev/sda1", kind="vfat", uuid="4F2A-91C3"),
+        BootMount(target="/boot/efi", source="/dev/sda1", kind="vfat", uuid="4F2A-91C3"),
     )
     assert (found.systemd, found.free_kib, found.watchdogs) == (252, 800, ("iTCO_wdt",))
     assert "grub-reboot" in found.tools

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.kernel_args.trial_boot.conditions import Mount
+from rigops.concerns.kernel_args.trial_boot.conditions import BootMount
 from rigops.concerns.kernel_args.trial_boot.parts import DISARM
 from tests.unit import programs
 from tests.unit.concerns.kernel_args.trial_boot.grounds import ESP, ground, trial
@@ -218,7 +218,7 @@ def test_the_order_lies_on_the_esp_where_grub_can_write(machine: Machine) -> Non
 
 
 def test_another_esp_than_was_planned_for_is_left_alone(machine: Machine) -> None:
-    other = Mount(target="/boot/efi", kind="vfat", uuid="0000-0001")
+    other = BootMount(target="/boot/efi", kind="vfat", uuid="0000-0001")
     prepared = trial(ground(file_system="btrfs", esps=(other,)))
     machine.lay_out(prepared)
 

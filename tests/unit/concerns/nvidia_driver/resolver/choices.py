@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.options import Choice, Option
-    from rigops.concerns.nvidia_driver.resolver.request import Refusal
+    from rigops.concerns.nvidia_driver.resolver.request import Blocker
 
 TODAY: Final = date(2026, 11, 22)
 NOBLE_SUITES: Final = ("noble", "noble-updates")
@@ -37,11 +37,11 @@ def facts(
     *suites: str,
     loaded: str = "",
     pinned: PinnedDriver | None = None,
-    unusable: Refusal | None = None,
+    unusable: Blocker | None = None,
     own: Offers | None = None,
     proven: tuple[str, ...] = (),
     locked: str = "",
-    folder: Folder | Refusal | None = None,
+    folder: Folder | Blocker | None = None,
     **declared: object,
 ) -> DriverFacts:
     """`proven`: the versions whose packages are all in the vault."""

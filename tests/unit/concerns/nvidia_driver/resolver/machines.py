@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.catalog import find_gpu, find_unlisted, load
 from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
 from rigops.inventory.spec.driver import driver
 
@@ -55,7 +55,7 @@ def card(name: str, at: int = 0) -> Card:
     return Card(f"0000:{at + 1:02x}:00.0", pci_id, gpu or find_unlisted(load(), int(pci_id, 16)))
 
 
-def asked(machine: Machine, request: Request, offers: Offers) -> Resolution | Refusal:
+def asked(machine: Machine, request: Request, offers: Offers) -> Resolution | Blocker:
     return resolve(machine, request, offers, load())
 
 
@@ -69,7 +69,7 @@ def resolved(machine: Machine, request: Request, offers: Offers) -> Resolution:
     return found
 
 
-def refused(machine: Machine, request: Request, offers: Offers) -> Refusal:
+def refused(machine: Machine, request: Request, offers: Offers) -> Blocker:
     found = asked(machine, request, offers)
-    assert isinstance(found, Refusal), f"{found.version}: {found.why}"
+    assert isinstance(found, Blocker), f"{found.version}: {found.why}"
     return found

@@ -10,7 +10,7 @@ import pytest
 from rigops.catalog import load
 from rigops.concerns.nvidia_driver.resolver.answer import of_source, resolve_from
 from rigops.concerns.nvidia_driver.resolver.offers import Offers, Origin
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution
 from tests.unit.concerns.nvidia_driver.resolver.archives import archive, offer, together
 from tests.unit.concerns.nvidia_driver.resolver.machines import (
     BOOKWORM,
@@ -35,7 +35,7 @@ VENDORS = together(
 BOTH = together(*archive("bookworm").every, *VENDORS)
 
 
-def asked(version: str, source: str, offers: Offers = BOTH) -> Resolution | Refusal:
+def asked(version: str, source: str, offers: Offers = BOTH) -> Resolution | Blocker:
     return resolve_from(HERE, replace(declared(version), source=source), offers, load())
 
 
@@ -70,7 +70,7 @@ def test_a_refusal_says_who_has_none_and_that_others_have(
 ) -> None:
     found = asked(version, source)
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     assert reason in found.reason
     assert f'declare driver_source = "auto": other sources here have {instead}' in found.fix
 
@@ -78,7 +78,7 @@ def test_a_refusal_says_who_has_none_and_that_others_have(
 def test_where_nvidias_repository_is_not_configured_the_cure_is_to_do_that() -> None:
     found = asked("580", "vendor", archive("bookworm"))
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     assert "no package source of this machine is NVIDIA's own" in found.reason
     assert "keyring package" in found.fix
     assert "NVIDIA's repository for Debian 12" in found.fix
@@ -88,7 +88,7 @@ def test_where_nvidias_repository_is_not_configured_the_cure_is_to_do_that() -> 
 def test_what_no_source_can_change_is_said_whatever_the_source() -> None:
     found = asked("545", "vendor", Offers())
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     assert "known to be bad" in found.reason
 
 

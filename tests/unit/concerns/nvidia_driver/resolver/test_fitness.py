@@ -69,10 +69,10 @@ def test_a_driver_is_bad_for_cards_that_its_verdict_is_about(
 def test_the_flavors_are_those_that_drive_every_card(
     version: str, cards: list[str], flavors: set[str]
 ) -> None:
-    found, refusal = fitness.flavors(load(), version, map(card, cards))
+    found, blocker = fitness.flavors(load(), version, map(card, cards))
 
     assert set(found) == flavors
-    assert (refusal is None) == bool(flavors)
+    assert (blocker is None) == bool(flavors)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_kernel_is_too_new_by_the_packages_word_else_by_the_catalog(
 
 
 def test_branches_that_drive_all_cards_are_offered_where_one_does_not() -> None:
-    _, refusal = fitness.flavors(load(), "535.261.03", [card("5090"), card("3090")])
+    _, blocker = fitness.flavors(load(), "535.261.03", [card("5090"), card("3090")])
 
-    assert refusal
-    assert refusal.fix == 'declare driver = "580" (branches 570 to 620 drive all its cards)'
+    assert blocker
+    assert blocker.fix == 'declare driver = "580" (branches 570 to 620 drive all its cards)'

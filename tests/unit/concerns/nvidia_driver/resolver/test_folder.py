@@ -3,9 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rigops.concerns.nvidia_driver.resolver.answer import Answer, NotCollected, answer
+from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer, NotCollected, answer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import folder_of
-from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.concerns.nvidia_driver.resolver.vault_sets import Pool, VaultContents
 from rigops.concerns.registry import read
 from rigops.inventory.spec.driver import driver
@@ -26,7 +26,7 @@ def test_a_folder_that_cannot_be_used_is_refused_with_the_fix(tmp_path: Path) ->
 
     found = folder_of(read({"driver_source": f"dir:{tmp_path}"}))
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     assert "no NVIDIA driver (.run): name a .run file as NVIDIA does: " in str(found)
 
 
@@ -38,7 +38,7 @@ def test_of_a_folder_with_two_drivers_only_the_files_of_one_are_sent() -> None:
         driver("535"),
     )
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert found.from_vault
     assert found.from_vault.version == NOW
     assert {one.version for one in found.from_vault.packages if one.name == "libcuda1"} == {
@@ -55,7 +55,7 @@ def test_a_package_of_the_folder_that_is_another_in_the_hosts_vault_is_refused()
 
     found = answer(replace(known, contents=other), driver("535"))
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     assert "another build of libcuda1" in found.reason
 
 

@@ -15,7 +15,7 @@ from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts
 from rigops.concerns.nvidia_driver.resolver.machine import Kernel, RunFile
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
 from rigops.concerns.nvidia_driver.resolver.options import choose
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, identity
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, identity
 from rigops.concerns.registry import read
 from tests.unit.concerns.nvidia_driver.resolver.archives import archive
 from tests.unit.concerns.nvidia_driver.resolver.choices import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
 
 V100: Final = "Tesla V100-SXM2-32GB"
-UNUSABLE = Refusal("the declared driver_source cannot be used", "E: no route")
+UNUSABLE = Blocker("the declared driver_source cannot be used", "E: no route")
 OLD, NOW = "535.183.01", "535.261.03"
 FOLDER: Final = "/srv/debs"
 IN_FOLDER: Final = f"{FOLDER} on this machine"
@@ -63,7 +63,7 @@ def test_no_driver_is_recommended_by_guess(card: str, said: str) -> None:
 
     assert (choice.recommended, choice.declare) == (None, {})
     assert (alone.recommended, alone.declare) == (None, {})
-    assert said in str(alone.refusal)
+    assert said in str(alone.blocker)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_newest_known_good_one_that_the_sources_have_is_recommended(
     assert (found.version, found.flavor) == (version, flavor)
     assert found.declare == {"driver": version.partition(".")[0]}
     assert "known to be good" in found.why
-    assert choice.refusal is None
+    assert choice.blocker is None
 
 
 def test_what_a_branch_does_not_bring_is_declared_as_a_version() -> None:
@@ -212,8 +212,8 @@ def test_a_kernel_that_it_cannot_be_built_for_keeps_it_from_fitting() -> None:
 
     assert choice.recommended is None
     assert "6.19.3-amd64 could boot next" in of(choice, "535.261.03").why
-    assert choice.refusal is not None
-    assert "6.19.3-amd64" in choice.refusal.reason
+    assert choice.blocker is not None
+    assert "6.19.3-amd64" in choice.blocker.reason
 
 
 def test_where_nothing_is_offered_the_source_that_would_have_it_is_told() -> None:
@@ -222,9 +222,9 @@ def test_where_nothing_is_offered_the_source_that_would_have_it_is_told() -> Non
     choice = chosen(machine)
 
     assert (choice.options, choice.recommended) == ((), None)
-    assert choice.refusal is not None
-    assert 'declare driver_source = "distribution"' in choice.refusal.fix
-    assert "535.261.03" in choice.refusal.fix
+    assert choice.blocker is not None
+    assert 'declare driver_source = "distribution"' in choice.blocker.fix
+    assert "535.261.03" in choice.blocker.fix
 
 
 def test_where_only_the_trap_is_offered_the_older_pocket_is_told() -> None:
@@ -235,26 +235,26 @@ def test_where_only_the_trap_is_offered_the_older_pocket_is_told() -> None:
     choice = choose(_of(machine, only_535), TODAY)
 
     assert choice.recommended is None
-    assert choice.refusal is not None
-    assert 'driver_source = {"URIs": "http://archive.example/ubuntu"' in choice.refusal.fix
-    assert '"Suites": "noble"' in choice.refusal.fix
+    assert choice.blocker is not None
+    assert 'driver_source = {"URIs": "http://archive.example/ubuntu"' in choice.blocker.fix
+    assert '"Suites": "noble"' in choice.blocker.fix
 
 
 def test_where_nothing_on_offer_drives_the_card_the_missing_branch_is_named() -> None:
     choice = chosen(with_cards(TRIXIE, "RTX 5090"), "trixie")
 
     assert choice.recommended is None
-    assert choice.refusal is not None
-    assert "have no driver 580" in choice.refusal.reason
-    assert "driver_source" in choice.refusal.fix
+    assert choice.blocker is not None
+    assert "have no driver 580" in choice.blocker.reason
+    assert "driver_source" in choice.blocker.fix
 
 
 def test_cards_that_share_no_driver_are_told_so() -> None:
     choice = chosen(with_cards(NOBLE, V100, "RTX 5090"), *NOBLE_SUITES)
 
     assert choice.recommended is None
-    assert choice.refusal is not None
-    assert "no branch drives all of them" in choice.refusal.fix
+    assert choice.blocker is not None
+    assert "no branch drives all of them" in choice.blocker.fix
 
 
 @pytest.mark.parametrize(
@@ -273,8 +273,8 @@ def test_what_stands_in_the_way_of_every_driver_is_told_beside_the_best(
     assert choice.recommended is not None
     assert choice.recommended.version == "535.261.03"
     assert of(choice, "535.261.03").fits
-    assert choice.refusal is not None
-    assert reason in choice.refusal.reason
+    assert choice.blocker is not None
+    assert reason in choice.blocker.reason
 
 
 def test_without_a_key_what_the_distribution_signed_is_recommended_with_what_it_holds() -> None:
@@ -282,7 +282,7 @@ def test_without_a_key_what_the_distribution_signed_is_recommended_with_what_it_
 
     found = choice.recommended
     assert found is not None
-    assert choice.refusal is None
+    assert choice.blocker is None
     assert found.version == "580.178.04"
     assert any("the kernel is held with them" in note for note in found.notes)
 
@@ -292,8 +292,8 @@ def test_beside_one_that_nobody_signed_for_this_kernel_another_is_named_that_som
 
     choice = chosen(with_cards(machine, "3090"), *NOBLE_SUITES)
 
-    assert choice.refusal is not None
-    assert 'declare driver = "535.171.04", whose signed modules they have' in choice.refusal.fix
+    assert choice.blocker is not None
+    assert 'declare driver = "535.171.04", whose signed modules they have' in choice.blocker.fix
 
 
 def test_a_doubtful_one_is_recommended_only_for_want_of_a_good_one() -> None:
@@ -313,12 +313,12 @@ def test_without_a_card_there_is_nothing_to_recommend_for() -> None:
 
     assert choice.options
     assert choice.recommended is None
-    assert choice.refusal is not None
-    assert "no NVIDIA card" in choice.refusal.reason
+    assert choice.blocker is not None
+    assert "no NVIDIA card" in choice.blocker.reason
 
 
 def test_lists_that_apt_never_fetched_are_asked_for() -> None:
-    assert chosen(RIG, unusable=UNUSABLE).refusal == UNUSABLE
+    assert chosen(RIG, unusable=UNUSABLE).blocker == UNUSABLE
 
 
 @pytest.mark.parametrize(("machine", "word"), [(ARCH, "AUR"), (ALMA, "versionlock")])
@@ -326,9 +326,9 @@ def test_elsewhere_the_commands_for_a_person_are_told(machine: Machine, word: st
     choice = chosen(with_cards(machine, "3090"))
 
     assert choice.recommended is None
-    assert choice.refusal is not None
-    assert word in choice.refusal.fix or "nvidia-driver:580" in choice.refusal.fix
-    assert "580" in choice.refusal.fix
+    assert choice.blocker is not None
+    assert word in choice.blocker.fix or "nvidia-driver:580" in choice.blocker.fix
+    assert "580" in choice.blocker.fix
 
 
 def test_what_is_declared_is_resolved() -> None:
@@ -339,8 +339,8 @@ def test_what_is_declared_is_resolved() -> None:
     assert (good.driver, good.version, good.flavor) == ("535", "535.261.03", "proprietary")
     assert bad is not None
     assert bad.version is None
-    assert bad.refusal is not None
-    assert "known to be bad" in bad.refusal.reason
+    assert bad.blocker is not None
+    assert "known to be bad" in bad.blocker.reason
     assert chosen(RIG, "bookworm").declared is None
 
 
@@ -384,5 +384,5 @@ def test_a_declared_source_that_cannot_be_used_refuses_only_what_is_declared() -
     choice = chosen(RIG, "bookworm", unusable=UNUSABLE, driver="535", driver_source=fields)
 
     assert choice.declared is not None
-    assert choice.declared.refusal == UNUSABLE
+    assert choice.declared.blocker == UNUSABLE
     assert choice.recommended is not None

@@ -11,7 +11,7 @@ from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder, installed_run_file
 from rigops.concerns.nvidia_driver.resolver.machine import RunFile
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
-from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.concerns.nvidia_driver.resolver.vault_sets import offers
 from rigops.probe.package_names import RUN_FILE
 from rigops.vault.directory import Directory
@@ -19,7 +19,7 @@ from tests.unit.concerns.nvidia_driver.resolver.choices import RIG, chosen, of, 
 from tests.unit.vault.pinned_sets import index_of, records
 
 V100: Final = "Tesla V100-SXM2-32GB"
-UNUSABLE = Refusal("the declared driver_source cannot be used", "E: no route")
+UNUSABLE = Blocker("the declared driver_source cannot be used", "E: no route")
 OLD, NOW = "535.183.01", "535.261.03"
 FOLDER: Final = "/srv/debs"
 IN_FOLDER: Final = f"{FOLDER} on this machine"
@@ -39,9 +39,9 @@ def test_what_was_proven_and_is_kept_can_be_had_without_any_source() -> None:
     ]
     assert choice.recommended is not None
     assert (choice.recommended.version, choice.recommended.declare) == (NOW, {"driver": "535"})
-    assert choice.refusal is None
+    assert choice.blocker is None
     assert choice.declared is not None
-    assert (choice.declared.version, choice.declared.refusal) == (NOW, None)
+    assert (choice.declared.version, choice.declared.blocker) == (NOW, None)
 
 
 def test_what_is_kept_and_in_a_source_is_told_to_be_in_both() -> None:
@@ -90,16 +90,16 @@ def test_what_only_another_source_than_the_declared_has_comes_from_the_vault() -
     found = chosen(RIG, "bookworm", proven=(NOW,), driver="535", driver_source="vendor").declared
 
     assert without is not None
-    assert without.refusal is not None
+    assert without.blocker is not None
     assert found is not None
-    assert (found.version, found.refusal) == (NOW, None)
+    assert (found.version, found.blocker) == (NOW, None)
 
 
 def test_another_branch_than_the_declared_is_none_of_the_vaults() -> None:
     found = chosen(RIG, "bookworm", proven=(NOW,), locked=NOW, driver="550").declared
 
     assert found is not None
-    assert found.refusal is not None
+    assert found.blocker is not None
 
 
 def test_of_a_folder_what_lies_there_is_declared_and_nothing_else() -> None:
@@ -109,12 +109,12 @@ def test_of_a_folder_what_lies_there_is_declared_and_nothing_else() -> None:
     absent = chosen(RIG, "bookworm", folder=in_folder(OLD), driver=NOW, driver_source=source)
 
     assert choice.declared is not None
-    assert (choice.declared.version, choice.declared.refusal) == (OLD, None)
+    assert (choice.declared.version, choice.declared.blocker) == (OLD, None)
     assert (of(choice, OLD).places, of(choice, OLD).fits) == ((IN_FOLDER,), True)
     assert of(choice, NOW).places == ("bookworm/non-free",)
     assert absent.declared is not None
-    assert absent.declared.refusal is not None
-    assert absent.declared.refusal.reason.startswith(f"of {FOLDER}: ")
+    assert absent.declared.blocker is not None
+    assert absent.declared.blocker.reason.startswith(f"of {FOLDER}: ")
 
 
 def test_what_is_in_the_folder_and_a_source_is_told_to_be_in_both() -> None:
@@ -150,14 +150,14 @@ def test_parts_in_the_folder_and_parts_in_the_sources_make_no_driver() -> None:
 
 
 def test_a_folder_that_cannot_be_used_refuses_only_what_is_declared() -> None:
-    broken = Refusal("it has no .deb files", "put some there")
+    broken = Blocker("it has no .deb files", "put some there")
 
     choice = chosen(
         RIG, "bookworm", folder=broken, driver="535", driver_source=f"dir:{FOLDER}", proven=(OLD,)
     )
 
     assert choice.declared is not None
-    assert choice.declared.refusal == broken
+    assert choice.declared.blocker == broken
     assert choice.recommended is not None
     assert choice.recommended.declare == {"driver": "535", "driver_source": "auto"}
 
@@ -170,7 +170,7 @@ def test_what_rigops_put_there_from_a_run_file_stays() -> None:
     choice = chosen(machine, own=own, driver="535")
 
     assert (of(choice, NOW).places, of(choice, NOW).fits) == (("installed here",), True)
-    assert choice.refusal is None
+    assert choice.blocker is None
     assert choice.recommended is not None
     assert choice.recommended.why.startswith(f"{NOW} is installed and known to be good")
     assert choice.declared is not None
@@ -184,4 +184,4 @@ def test_a_run_file_that_does_not_do_is_no_source() -> None:
     choice = chosen(machine, own=Offers(installed_run_file(machine)), unusable=UNUSABLE)
 
     assert (of(choice, "545.29.06").status, choice.recommended) == ("bad", None)
-    assert choice.refusal == UNUSABLE
+    assert choice.blocker == UNUSABLE

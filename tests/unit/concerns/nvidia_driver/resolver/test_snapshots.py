@@ -51,12 +51,12 @@ MAIN, SECURITY = (f"https://snap.example/{name}/{DAY}/" for name in ("debian", "
 def test_the_line_has_the_suite_and_the_components_of_drivers(
     machine: Machine, codename: str, suite: str, components: str
 ) -> None:
-    refusal = no_snapshot(DAY, machine, codename)
+    blocker = no_snapshot(DAY, machine, codename)
 
-    assert f'"URIs": "<your snapshot service>/{DAY}"' in refusal.fix
-    assert f'"Suites": "{suite}"' in refusal.fix
-    assert f'"Components": "{components}' in refusal.fix
-    assert "which brings" not in refusal.fix
+    assert f'"URIs": "<your snapshot service>/{DAY}"' in blocker.fix
+    assert f'"Suites": "{suite}"' in blocker.fix
+    assert f'"Components": "{components}' in blocker.fix
+    assert "which brings" not in blocker.fix
 
 
 def test_every_suite_of_the_distribution_is_taken_from_where_apt_has_it_that_day() -> None:

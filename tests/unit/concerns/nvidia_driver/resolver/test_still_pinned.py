@@ -10,7 +10,7 @@ from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.answer import still_pinned
 from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts
 from rigops.concerns.nvidia_driver.resolver.machine import Kernel, Machine
-from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution, identity
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution, identity
 from rigops.concerns.registry import read
 from tests.unit.concerns.nvidia_driver.resolver.machines import NOBLE, declared, with_cards
 
@@ -20,7 +20,7 @@ _PACKAGES = {"nvidia-headless-535": "535.171.04-0ubuntu2"}
 _MACHINE = replace(with_cards(NOBLE, "3090"), kernels=(Kernel(_KERNEL),), installed=dict(_PACKAGES))
 
 
-def _answer(machine: Machine, **pinned: Any) -> Resolution | Refusal | None:
+def _answer(machine: Machine, **pinned: Any) -> Resolution | Blocker | None:
     record = PinnedDriver(
         version="535.171.04",
         flavor="proprietary",
@@ -46,13 +46,13 @@ def test_where_a_package_is_another_it_is_resolved_anew() -> None:
 
 
 def test_with_a_card_that_it_does_not_drive_it_is_refused() -> None:
-    assert isinstance(_answer(with_cards(_MACHINE, "3090", "RTX 5090")), Refusal)
+    assert isinstance(_answer(with_cards(_MACHINE, "3090", "RTX 5090")), Blocker)
 
 
 def test_modules_built_here_are_refused_once_secure_boot_is_on_without_their_key() -> None:
     found = _answer(replace(_MACHINE, secure_boot=True, has_key=False))
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     assert "Secure Boot is on" in found.reason
     assert isinstance(_answer(replace(_MACHINE, secure_boot=True, has_key=True)), Resolution)
 

@@ -10,10 +10,10 @@ import pytest
 from rigops.catalog import load
 from rigops.concerns.nvidia_driver.apt_offers import Offered
 from rigops.concerns.nvidia_driver.record import PinnedDriver
-from rigops.concerns.nvidia_driver.resolver.answer import Answer, NotCollected, answer
+from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer, NotCollected, answer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts, VaultAccess
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
-from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.concerns.nvidia_driver.resolver.vault_sets import (
     Pool,
     VaultContents,
@@ -63,14 +63,14 @@ def facts(
 
 def chosen(
     tmp_path: Path, pool: Pool | None, text: str, own: Offers | None = None, *, locked: str = NOW
-) -> Answer | Refusal | NotCollected:
+) -> DriverAnswer | Blocker | NotCollected:
     return answer(facts(tmp_path, pool, own, locked=locked), driver(text))
 
 
 def test_what_no_source_has_comes_from_the_vault(tmp_path: Path) -> None:
     found = chosen(tmp_path, whole(NOW, OLD), NOW)
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert found.from_vault
     assert (found.resolution.version, found.from_vault.version) == (NOW, NOW)
     assert found.resolution.packages["libcuda1"] == f"{NOW}-1"
@@ -80,7 +80,7 @@ def test_what_no_source_has_comes_from_the_vault(tmp_path: Path) -> None:
 def test_the_locked_version_is_preferred_to_a_newer_one_of_the_sources(tmp_path: Path) -> None:
     found = chosen(tmp_path, whole(NOW, OLD), "535", offers(index_of(NOW)), locked=OLD)
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert found.from_vault
     assert found.resolution.version == OLD
 
@@ -90,14 +90,14 @@ def test_what_the_sources_have_is_taken_from_there_and_the_vault_is_not_read(
 ) -> None:
     found = chosen(tmp_path, None, "535", offers(index_of(NOW)))
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert (found.resolution.version, found.from_vault) == (NOW, None)
 
 
 def test_another_branch_is_none_of_the_vaults(tmp_path: Path) -> None:
     found = chosen(tmp_path, whole(NOW, OLD), "550", offers(index_of(OTHER)))
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert (found.resolution.version, found.from_vault) == (OTHER, None)
 
 
@@ -112,7 +112,7 @@ def test_a_tampered_package_is_refused_although_there_is_another_version(tmp_pat
 
     found = chosen(tmp_path, pool, "535")
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     for word in (f"{POOL}/{one.file}", one.name, one.sha256, "0" * 64):
         assert word in found.reason
 
@@ -122,7 +122,7 @@ def test_a_text_for_apt_that_nobody_vouches_for_is_not_used(tmp_path: Path) -> N
 
     found = chosen(tmp_path, pool, NOW)
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     assert "the Packages file of its packages" in found.reason
 
 
@@ -133,7 +133,7 @@ def test_what_is_lost_in_both_places_is_named(tmp_path: Path) -> None:
 
     found = chosen(tmp_path, pool, NOW)
 
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Blocker)
     assert gone in found.reason
     assert str(tmp_path) in found.reason
 
@@ -143,7 +143,7 @@ def test_where_the_vault_is_incomplete_the_sources_driver_is_taken_with_a_note(
 ) -> None:
     found = chosen(tmp_path, Pool(), "535", offers(index_of(NOW)), locked=OLD)
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert (found.resolution.version, found.from_vault) == (NOW, None)
     assert any(f"driver {OLD} was proven here" in note for note in found.resolution.notes)
 
@@ -171,7 +171,7 @@ def test_a_reinstalled_machine_gets_the_tools_that_it_had_and_that_are_offered(
 
     found = answer(reinstalled, driver("535"))
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert found.resolution.beside == {
         "nvidia-persistenced": f"{NOW}-1",
         "nvidia-settings": "535.247.01-1",
@@ -212,7 +212,7 @@ def test_a_rollback_goes_to_the_last_proven_one_that_is_not_installed(
 ) -> None:
     found = answer(back(tmp_path, there), driver("535"))
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert (found.resolution.version, found.is_settled) == (goes_to, False)
 
 
@@ -225,9 +225,9 @@ def test_a_rollback_that_has_begun_does_not_turn_around(tmp_path: Path) -> None:
     found = answer(begun, driver(NOW))
     done = answer(replace(begun, pinned=recorded), driver(NOW))
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, DriverAnswer)
     assert (found.resolution.version, found.declared) == (OLD, f"rollback to {OLD}")
-    assert isinstance(done, Answer)
+    assert isinstance(done, DriverAnswer)
     assert (done.resolution.version, done.is_settled) == (OLD, True)
 
 

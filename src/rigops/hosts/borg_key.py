@@ -19,7 +19,7 @@ from rigops.vault.store import Store
 if TYPE_CHECKING:
     from rigops.backup.engines import Engines
     from rigops.backup.host_program import HostProgram
-    from rigops.cli.hosts import Chosen
+    from rigops.hosts.access import Chosen
 
 _READ_S: Final = 30.0
 _EXPORT_S: Final = 300.0
@@ -42,7 +42,7 @@ def key_exported(host: Chosen, engines: Engines, done: Mapping[str, Any]) -> Map
 
 def _export(host: Chosen, program: HostProgram) -> str:
     """Where it is stored; empty where it was stored before, or there is none yet."""
-    store = Store.of(host.spec.rigops_vault if host.spec else None)
+    store = Store.from_declared(host.spec.rigops_vault if host.spec else None)
     state = readable(record.parse, _read(program, record.PATH))
     known = state.repository.id if state else ""
     noted = readable(record.parse_key, _read(program, record.KEY_PATH))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from rigops.backup.borg import BorgEngine
 from rigops.backup.btrfs import BtrfsEngine
 from rigops.backup.engine import BackupError
-from rigops.cli.backup_hosts import HostAnswer, Reach, ask_engines
-from rigops.cli.hosts import Chosen
-from rigops.cli.output import has_terminal
-from rigops.cli.reprovision_questions import DeclinedError
 from rigops.errors import Problem, RigopsError
+from rigops.hosts.access import Chosen
+from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
 from rigops.reprovision import trust
 from rigops.reprovision.host_keys import (
     has_captured_keys,
@@ -31,18 +29,22 @@ from rigops.reprovision.restore import (
     restore_planned,
     show_restored,
 )
+from rigops.reprovision.result import DeclinedError
+from rigops.reprovision.root_shell import as_root
 from rigops.reprovision.state import restored_key
 from rigops.transport import HostKeyPolicy, TransportError
 
 if TYPE_CHECKING:
     from rigops.backup.engines import Engines
     from rigops.capture.document import Capture
-    from rigops.cli.reprovision_questions import Questions
     from rigops.concerns.concern import HostRequest
+    from rigops.hosts.access import HostAccess
     from rigops.reprovision.bootstrap import Bootstrap
-    from rigops.reprovision.root_shell import RunAsRoot
+    from rigops.reprovision.flow import ReprovisionConsole
     from rigops.reprovision.trust import Introduction
     from rigops.transport import Connection, Privilege
+
+Value = TypeVar("Value")
 
 
 class BackedUpData:
@@ -53,10 +55,10 @@ class BackedUpData:
         request: HostRequest,
         capture: Capture,
         bootstrap: Bootstrap,
-        questions: Questions,
+        console: ReprovisionConsole,
+        access: HostAccess,
         *,
         yes: bool,
-        sudo_password: str | None,
         restored: Mapping[str, str],
         remember: Callable[[str, str], None],
         story: list[str],
@@ -64,9 +66,9 @@ class BackedUpData:
         self._request = request
         self._capture = capture
         self._bootstrap = bootstrap
-        self._questions = questions
+        self._console = console
+        self._access = access
         self._yes = yes
-        self._sudo_password = sudo_password
         self._restored = restored
         self._remember = remember
         self._story = story
@@ -78,67 +80,61 @@ class BackedUpData:
             self._story.append(left)
         if not self._capture.backed_up:
             return
-        planned = self._planned_restores()
-        for one in planned:
-            if isinstance(one, NotRestored):
-                self._story.append(f"{one.path} was not restored: {one.why}")
-            elif one.newer:
-                self._confirm_newer(one)
-
-        wanted = [one for one in planned if isinstance(one, PlannedRestore)]
-
-        def work(host: Chosen, engines: Engines) -> HostAnswer:
-            done = [text for one in wanted for text in self._restore_one(one, engines)]
-            return HostAnswer(host=host.name, status="ok", value=done)
-
+        wanted = []
+        for planned in self._planned_restores():
+            if isinstance(planned, NotRestored):
+                self._story.append(f"{planned.path} was not restored: {planned.why}")
+            else:
+                if planned.newer:
+                    self._confirm_newer(planned)
+                wanted.append(planned)
         if wanted:
-            self._story += self._ask_engines("restoring", work)
+            self._story += self._ask_engines(
+                "restoring",
+                lambda engines: [text for one in wanted for text in self._restore(one, engines)],
+            )
 
-    def _restore_one(self, one: PlannedRestore, engines: Engines) -> Iterator[str]:
-        run = _as_root(engines)
-        found = restore_planned(one, engines)
-        was_in_use = show_restored(one.path, run)
+    def _restore(self, planned: PlannedRestore, engines: Engines) -> Iterator[str]:
+        run = as_root(*_connection(engines))
+        found = restore_planned(planned, engines)
+        was_in_use = show_restored(planned.path, run)
         self._bootstrap.install(*_connection(engines))
-        came_from = f"{one.engine} {found.get('snapshot')} of {one.at}"
-        self._remember(restored_key(machine_id(run), one.path), came_from)
+        came_from = f"{planned.engine} {found.get('snapshot')} of {planned.at}"
+        self._remember(restored_key(machine_id(run), planned.path), came_from)
         aside = f"; what was there is in {found['aside']}" if found.get("aside") else ""
-        yield f"restored {one.path} from {came_from}{aside}"
+        yield f"restored {planned.path} from {came_from}{aside}"
         if was_in_use:
-            yield f"{one.path} was in use: who uses it still sees the old one"
+            yield f"{planned.path} was in use: who uses it still sees the old one"
 
     def _planned_restores(self) -> Sequence[PlannedRestore | NotRestored]:
-        def work(host: Chosen, engines: Engines) -> HostAnswer:
-            run = _as_root(engines)
-            found = [
-                *plan_restores(self._capture, engines, run, self._restored, of=self._archives_of)
-            ]
-            return HostAnswer(host=host.name, status="ok", value=found)
+        def plan(engines: Engines) -> Sequence[PlannedRestore | NotRestored]:
+            run, of = as_root(*_connection(engines)), self._archives_of
+            return [*plan_restores(self._capture, engines, run, self._restored, of=of)]
 
-        found: Sequence[PlannedRestore | NotRestored]
         try:
-            found = self._ask_engines("looking for backups", work)
+            return self._ask_engines("looking for backups", plan)
         except BackupError as error:
             if not is_to_be_healed(error.fix):
                 raise
             question = f"{error.message}. Sign these archives, of which none is removed?"
-            if not (self._yes or self._questions.agrees(question)):
+            if not (self._yes or self._console.agrees(question)):
                 raise
-            self._story += self._ask_engines("healing", _heal)
-            found = self._ask_engines("looking for backups", work)
-        return found
+        healed = self._ask_engines("healing", lambda engines: engines.heal(confirmed=True))
+        self._story += [f"signed {name}" for name in healed.get("healed", ())]
+        return self._ask_engines("looking for backups", plan)
 
-    def _confirm_newer(self, one: PlannedRestore) -> None:
-        if not has_terminal():
+    def _confirm_newer(self, planned: PlannedRestore) -> None:
+        path, at, newer = planned.path, planned.at, planned.newer_text
+        if not self._console.can_answer:
             raise RigopsError(
                 Problem(
-                    message=f"{one.path} has files that are newer than the backup of {one.at}: "
-                    f"{one.newer_text}",
+                    message=f"{path} has files that are newer than the backup of {at}: {newer}",
                     host=self._request.name,
                     fix="run it at a terminal, or move them away first",
                 )
             )
-        text = f"{one.path} has files newer than the backup of {one.at} ({one.newer_text}). "
-        if not self._questions.agrees(f"{text}Restore it, and move all that is there aside?"):
+        text = f"{path} has files newer than the backup of {at} ({newer}). "
+        if not self._console.agrees(f"{text}Restore it, and move all that is there aside?"):
             raise DeclinedError
 
     def host_keys(self) -> None:
@@ -154,56 +150,43 @@ class BackedUpData:
 
         shows_captured = introduced().fingerprint in captured
 
-        def work(host: Chosen, engines: Engines) -> HostAnswer:
-            run, done = _as_root(engines), ["restored the keys of sshd"]
+        def restore(engines: Engines) -> list[str]:
+            run, name = as_root(*_connection(engines)), self._request.name
             if not has_captured_keys(self._capture, run):
                 borg = next(one for one in engines.every if isinstance(one, BorgEngine))
-                restore_host_keys(self._capture, borg, host.name, run, of=self._archives_of)
+                restore_host_keys(self._capture, borg, name, run, of=self._archives_of)
             elif shows_captured and not is_still_to_be_put_in_force(run):
-                return HostAnswer(host=host.name, status="ok", value=[])
-            put_in_force(self._capture, host.name, run)
-            return HostAnswer(host=host.name, status="ok", value=done)
+                return []
+            put_in_force(self._capture, name, run)
+            return ["restored the keys of sshd"]
 
-        self._story += self._ask_engines("restoring host keys", work, engine="borg")
+        self._story += self._ask_engines("restoring host keys", restore, engine="borg")
         found = introduce_reloaded(introduced, captured)
         if found.state != "known":
             trust.accept(found)
 
     def _ask_engines(
-        self, doing: str, work: Callable[[Chosen, Engines], HostAnswer], *, engine: str = ""
-    ) -> Any:  # noqa: ANN401 - the value of the answer
+        self, doing: str, work: Callable[[Engines], Value], *, engine: str = ""
+    ) -> Value:
         request = self._request
 
-        def work_or_fail(host: Chosen, engines: Engines) -> HostAnswer:
+        def answer_of(host: Chosen, engines: Engines) -> HostAnswer:
             try:
-                return work(host, engines)
+                return HostAnswer(host=host.name, status="ok", value=work(engines))
             except (BackupError, TransportError):
                 raise
             except RigopsError as error:
-                raise BackupError(
-                    host.name, str(error), " ".join(one.fix for one in error.problems if one.fix)
-                ) from error
+                raise BackupError(host.name, str(error), error.fix) from error
 
         chosen = Chosen(request.name, request.target, request.spec)
-        reach = Reach(policy=HostKeyPolicy(), sudo_password=self._sudo_password, engine=engine)
-        (answer,) = ask_engines([chosen], reach, doing, work_or_fail, is_change=True)
+        options = EngineOptions(access=self._access, engine=engine)
+        (answer,) = ask_engines([chosen], options, doing, answer_of, self._console, is_change=True)
         if answer.error is not None:
             raise BackupError(request.name, answer.error.message, answer.error.fix)
-        return answer.value
-
-
-def _heal(host: Chosen, engines: Engines) -> HostAnswer:
-    found = engines.heal(confirmed=True)
-    return HostAnswer(
-        host=host.name, status="ok", value=[f"signed {name}" for name in found.get("healed", ())]
-    )
+        value: Value = answer.value
+        return value
 
 
 def _connection(engines: Engines) -> tuple[Connection, Privilege]:
     found = next(one.program for one in engines.every if isinstance(one, (BorgEngine, BtrfsEngine)))
     return found.connection, found.privilege
-
-
-def _as_root(engines: Engines) -> RunAsRoot:
-    connection, privilege = _connection(engines)
-    return lambda words, seconds: connection.run(words, privilege=privilege, deadline_s=seconds)

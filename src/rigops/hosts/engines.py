@@ -13,24 +13,19 @@ from rigops.backup.btrfs import BtrfsEngine
 from rigops.backup.engine import BackupError
 from rigops.backup.engines import Engines
 from rigops.backup.host_program import HostProgram
-from rigops.cli.collected_hosts import internal_error
-from rigops.cli.hosts import for_each
-from rigops.cli.progress import Progress
 from rigops.concerns.borg.decide import WATCHED
 from rigops.dataclass import dataclass
-from rigops.errors import HostError, RigopsError, UsageError
-from rigops.report.snapshots import progress_text
-from rigops.report.terminal import print_lines
-from rigops.transport import TransportError, connect, with_password
-from rigops.transport.privilege import WITHOUT_PASSWORD
+from rigops.errors import HostError, UsageError
+from rigops.hosts.parallel import for_each
+from rigops.hosts.probing import internal_error
+from rigops.transport import TransportError
 
 if TYPE_CHECKING:
     from rigops.backup.engine import StorageEngine
-    from rigops.cli.hosts import Chosen
-    from rigops.transport import HostKeyPolicy
+    from rigops.hosts.access import Chosen, HostAccess
+    from rigops.hosts.console import Console, HostProgress
 
 SCHEMA: Final = "rigops.snapshots/1"
-ENGINES: Final = ("btrfs", "borg")
 
 _END_S: Final = 20.0
 _LOOK_S: Final = 30.0
@@ -62,14 +57,13 @@ class HostAnswer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reach:
+class EngineOptions:
     """`verbose`: what the host reports besides the result is printed.
 
     `engine`: the only one to ask; empty: all that the host has.
     """
 
-    policy: HostKeyPolicy
-    sudo_password: str | None
+    access: HostAccess
     verbose: bool = False
     engine: str = ""
     consents: frozenset[str] = frozenset()  # of a backup with borg
@@ -77,19 +71,21 @@ class Reach:
 
 def ask_engines(
     chosen: Sequence[Chosen],
-    reach: Reach,
+    options: EngineOptions,
     doing: str,
     work: Callable[[Chosen, Engines], HostAnswer],
+    console: Console,
     *,
     is_change: bool = False,
 ) -> list[HostAnswer]:
     """`is_change`: a host that is lost meanwhile has failed."""
     stop = threading.Event()
-    with Progress(doing) as progress:
+    with console.progress(doing) as progress:
+        asking = replace(options, access=options.access.asking(progress.silent))
 
         def ask(host: Chosen) -> HostAnswer:
             progress.begin(host.name)
-            answer = _ask(host, reach, progress, stop, work)
+            answer = _ask(host, asking, work, console, progress=progress, stop=stop)
             if is_change and answer.error and answer.error.kind == "lost":
                 answer = replace(answer, status="fail")
             progress.end(host.name, "not reached" if answer.status == "unknown" else answer.status)
@@ -100,7 +96,7 @@ def ask_engines(
         except KeyboardInterrupt:
             stop.set()
             names = ", ".join(progress.unfinished)
-            print_lines("", f"Interrupted: ending what runs on {names}.", err=True)
+            console.tell("", f"Interrupted: ending what runs on {names}.")
             deadline = time.monotonic() + _END_S
             while progress.unfinished and time.monotonic() < deadline:
                 time.sleep(0.1)
@@ -118,33 +114,31 @@ def document(answers: Sequence[HostAnswer]) -> dict[str, object]:
 
 def _ask(
     host: Chosen,
-    reach: Reach,
-    progress: Progress,
-    stop: threading.Event,
+    options: EngineOptions,
     work: Callable[[Chosen, Engines], HostAnswer],
+    console: Console,
+    *,
+    progress: HostProgress,
+    stop: threading.Event,
 ) -> HostAnswer:
     def notice(text: str) -> None:
-        if not reach.verbose:
-            return
-        with progress.silent():
-            print_lines(f"{host.name}: {text}", err=True)
+        if options.verbose:
+            with progress.silent():
+                console.tell(f"{host.name}: {text}")
 
     try:
-        with connect(host.target, host_keys=reach.policy) as connection:
-            privilege = WITHOUT_PASSWORD
-            if reach.sudo_password is not None:
-                privilege = with_password(connection, reach.sudo_password)
+        with options.access.open(host.target) as (connection, privilege):
             program = HostProgram(
                 host.name,
                 connection,
                 privilege,
-                on_progress=lambda found: progress.say(host.name, progress_text(found)),
+                on_progress=lambda found: progress.say_copied(host.name, found),
                 on_notice=notice,
                 stop=stop,
             )
-            return work(host, _engines(program, reach))
+            return work(host, _engines(program, options))
     except TransportError as error:
-        return HostAnswer(host=host.name, error=_host_error(error.kind, error))
+        return HostAnswer(host=host.name, error=HostError(error.kind, str(error), error.fix))
     except BackupError as error:
         failed = HostError("failed", error.message, error.fix)
         return HostAnswer(host=host.name, status="fail", error=failed)
@@ -154,22 +148,22 @@ def _ask(
         return HostAnswer(host=host.name, error=internal_error(host.name, error))
 
 
-def _engines(program: HostProgram, reach: Reach) -> Engines:
+def _engines(program: HostProgram, options: EngineOptions) -> Engines:
     known: dict[str, StorageEngine] = {
-        "btrfs": BtrfsEngine(program, reach.consents),
-        "borg": BorgEngine(program, reach.consents),
+        "btrfs": BtrfsEngine(program, options.consents),
+        "borg": BorgEngine(program, options.consents),
     }
-    if reach.engine == "btrfs":
+    if options.engine == "btrfs":
         return Engines((known["btrfs"],), program.host)
     done = program.connection.run(
         ["sh", "-c", _INSTALLED], privilege=program.privilege, deadline_s=_LOOK_S
     )
     found = done.stdout.decode(errors="replace").split()
     watched = next((one for one in found if one not in known and one != "snapshots"), "")
-    if watched and (reach.engine or "snapshots" not in found):
+    if watched and (options.engine or "snapshots" not in found):
         raise _watched_only(program.host, watched)
-    if reach.engine:
-        return Engines((known[reach.engine],), program.host)
+    if options.engine:
+        return Engines((known[options.engine],), program.host)
     if "borg" not in found:
         return Engines((known["btrfs"],), program.host)
     every = (known["btrfs"], known["borg"]) if "snapshots" in found else (known["borg"],)
@@ -183,7 +177,3 @@ def _watched_only(host: str, unit: str) -> BackupError:
         f"use the tool that {unit} starts; `systemctl start {unit.rpartition('.')[0]}.service` on "
         "the host backs up now",
     )
-
-
-def _host_error(kind: str, error: RigopsError) -> HostError:
-    return HostError(kind, str(error), " ".join(problem.fix for problem in error.problems))

@@ -11,27 +11,22 @@ from rigops.errors import Problem, RigopsError
 from rigops.json_fields import readable
 from rigops.python_literal import literal
 from rigops.record import declared
-from rigops.record.declared import Declared
+from rigops.record.declared import DeclaredKeys
 from rigops.transport import connect
 
 if TYPE_CHECKING:
     from rigops.concerns.concern import HostRequest
-    from rigops.transport import HostKeyPolicy
+    from rigops.hosts.access import HostAccess
 
-CONFIG_WORDS: Final = {
-    "converged": "already has that configuration",
-    "changed": "what was declared before is in force",
-    "reboot_owed": "what was declared before is written, reboot pending",
-}
 _READ_S: Final = 30.0
 _DRIVER: Final = "nvidia_driver"
 
 
-def earlier_request(request: HostRequest, policy: HostKeyPolicy) -> HostRequest:
+def earlier_request(request: HostRequest, access: HostAccess) -> HostRequest:
     """With the keys that were declared before; those of the driver stay as in the inventory."""
-    with connect(request.target, host_keys=policy) as connection:
+    with connect(request.target, host_keys=access.host_keys) as connection:
         done = connection.run(["cat", declared.PATH], deadline_s=_READ_S)
-    record = readable(Declared.from_json, done.stdout.decode(errors="replace"))
+    record = readable(DeclaredKeys.from_json, done.stdout.decode(errors="replace"))
     if record is None or record.before is None:
         raise RigopsError(
             Problem(

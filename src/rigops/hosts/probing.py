@@ -11,24 +11,21 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rigops.cli.failure import REPORT_IT
-from rigops.cli.hosts import for_each
-from rigops.cli.progress import Progress
 from rigops.dataclass import dataclass
-from rigops.errors import HostError, RigopsError, UsageError
+from rigops.errors import REPORT_IT, HostError, UsageError
+from rigops.hosts.parallel import for_each
 from rigops.probe.collect import ProbeError, collect
 from rigops.record import journal
-from rigops.report.terminal import print_lines
-from rigops.transport import TransportError, connect, with_password
+from rigops.transport import TransportError
 
 if TYPE_CHECKING:
-    from rigops.cli.hosts import Chosen
     from rigops.doctor.host_report import Source
+    from rigops.hosts.access import Chosen, HostAccess
+    from rigops.hosts.console import Console
     from rigops.inventory.spec import RigSpec
     from rigops.power import Neighbor
     from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section
-    from rigops.transport import HostKeyPolicy, UnknownKey
 
 Outcome = TypeVar("Outcome")
 
@@ -41,7 +38,7 @@ IMPORTING = threading.RLock()
 
 def all_sections() -> Sequence[Section[Any]]:
     with IMPORTING:
-        from rigops.probe.registry import SECTIONS
+        from rigops.probe.registry import SECTIONS  # noqa: PLC0415 - while hosts answer
 
     return SECTIONS
 
@@ -70,9 +67,8 @@ class CollectedHost:
 class ProbeOptions:
     """`more`: what the first answers make necessary to ask besides, in a second exec."""
 
-    policy: HostKeyPolicy
+    access: HostAccess
     root: bool = True
-    sudo_password: str | None = None
     sections: Callable[[RigSpec | None], Sequence[Section[Any]]] = lambda _: all_sections()
     more: Callable[[Bundle, RigSpec | None], Sequence[Section[Any]]] = lambda *_: ()
 
@@ -81,22 +77,16 @@ def probe_hosts(
     hosts: Sequence[Chosen],
     options: ProbeOptions,
     then: Callable[[CollectedHost], tuple[Outcome, str]],
+    console: Console,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> list[Outcome]:
     """`then` turns each collected host into an outcome and a word for the progress line."""
-    with Progress("examining") as progress:
-        ask = options.policy.ask
-
-        def ask_alone(key: UnknownKey) -> bool:
-            with progress.silent():
-                return ask is not None and ask(key)
-
-        policy = replace(options.policy, ask=ask and ask_alone)
-        pausing = replace(options, policy=policy)
+    with console.progress("examining") as progress:
+        asking = replace(options, access=options.access.asking(progress.silent))
 
         def work(host: Chosen) -> Outcome:
             progress.begin(host.name)
-            made, word = then(_collect(host, pausing))
+            made, word = then(_collect(host, asking))
             progress.end(host.name, word)
             return made
 
@@ -104,7 +94,7 @@ def probe_hosts(
             return for_each(hosts, work, meanwhile)
         except KeyboardInterrupt:
             names = ", ".join(progress.unfinished)
-            print_lines("", f"Not finished: {names}. Nothing was changed.", err=True)
+            console.tell("", f"Not finished: {names}. Nothing was changed.")
             raise
 
 
@@ -117,9 +107,9 @@ def _collect(host: Chosen, options: ProbeOptions) -> CollectedHost:
     try:
         collected = _connect_and_collect(host, options, collected)
     except TransportError as error:
-        collected = replace(collected, error=_host_error(error.kind, error))
+        collected = replace(collected, error=HostError(error.kind, str(error), error.fix))
     except ProbeError as error:
-        collected = replace(collected, error=_host_error("auth", error))
+        collected = replace(collected, error=HostError("auth", str(error), error.fix))
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - logged and reported
@@ -130,14 +120,13 @@ def _collect(host: Chosen, options: ProbeOptions) -> CollectedHost:
 def _connect_and_collect(
     host: Chosen, options: ProbeOptions, collected: CollectedHost
 ) -> CollectedHost:
-    with connect(host.target, host_keys=options.policy) as connection:
-        password = options.sudo_password if options.root else None
+    with options.access.open(host.target) as (connection, privilege):
         ask = partial(
             collect,
             connection,
             host=host.name,
             root=options.root,
-            as_root=None if password is None else with_password(connection, password),
+            as_root=privilege if privilege.kind == "password" else None,
             collected_at=journal.now(),
         )
         found = ask(options.sections(host.spec))
@@ -149,11 +138,7 @@ def _connect_and_collect(
                 sections = {**bundle.sections, **ask(more).bundle.sections}
                 bundle = replace(bundle, sections=sections)
     with IMPORTING:
-        from rigops.doctor import notes
+        from rigops.doctor import notes  # noqa: PLC0415 - while hosts answer
 
     login = notes.of_login(found.login_noise, found.login_seconds)
     return replace(collected, bundle=bundle, notes=(*login, *notes.of_bundle(bundle)))
-
-
-def _host_error(kind: str, error: RigopsError) -> HostError:
-    return HostError(kind, str(error), " ".join(problem.fix for problem in error.problems))

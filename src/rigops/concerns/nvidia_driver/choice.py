@@ -1,11 +1,11 @@
-"""Which driver a probed host could have, as `drivers --host`, doctor and init say it."""
+"""Which driver a probed host could have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.resolver.options import choose
@@ -15,13 +15,7 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.options import Choice
     from rigops.inventory.spec import RigSpec
     from rigops.probe.bundle import Bundle
-    from rigops.probe.section import Section
     from rigops.record.lockfile import LockedHost
-
-
-def unasked(bundle: Bundle, spec: RigSpec | None) -> tuple[Section[Any], ...]:
-    """What a choice needs besides what was collected."""
-    return tuple(one for one in from_bundle.sections(spec) if one.name not in bundle.sections)
 
 
 def choice(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.cli import backup_hosts
-from rigops.cli.backup_hosts import HostAnswer, Reach, ask_engines
-from rigops.cli.hosts import Chosen
-from rigops.transport import HostKeyPolicy, Result, Target
+from rigops.cli.terminal import Terminal
+from rigops.hosts import access
+from rigops.hosts.access import Chosen, HostAccess
+from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
+from rigops.transport import Result, Target
 from rigops.transport.result import ScriptResult
 
 if TYPE_CHECKING:
@@ -50,9 +51,10 @@ def ask(monkeypatch: pytest.MonkeyPatch, found: str, engine: str = "") -> HostAn
     def work(host: Chosen, engines: Engines) -> HostAnswer:
         return HostAnswer(host=host.name, status="ok", value=[one.name for one in engines.every])
 
-    monkeypatch.setattr(backup_hosts, "connect", connect)
-    reach = Reach(policy=HostKeyPolicy(), sudo_password=None, engine=engine)
-    (answer,) = ask_engines([Chosen("rig", Target(name="rig"), None)], reach, "asking", work)
+    monkeypatch.setattr(access, "connect", connect)
+    options = EngineOptions(access=HostAccess(), engine=engine)
+    rig = Chosen("rig", Target(name="rig"), None)
+    (answer,) = ask_engines([rig], options, "asking", work, Terminal())
     return answer
 
 
@@ -106,7 +108,7 @@ def test_a_host_that_answers_in_a_wrong_shape_takes_no_other_hosts_result(
     def connect(target: Target, **_options: object) -> Iterator[Connection]:
         yield Connection("snapshots", answers[target.name])
 
-    monkeypatch.setattr(backup_hosts, "connect", connect)
+    monkeypatch.setattr(access, "connect", connect)
     Path("inventory.py").write_text('hosts = ["bad", "good"]\n')
 
     said = rigops("backup", "bad", "good", "-i", "inventory.py")

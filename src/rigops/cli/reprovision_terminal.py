@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from rigops.cli.output import has_terminal
+from rigops.cli.apply_common import fleet_run
+from rigops.cli.terminal import Terminal
 from rigops.converge.fleet_run import Interrupts
 from rigops.report.terminal import print_lines, visible
 from rigops.transport.key_files import fingerprint
@@ -19,41 +20,22 @@ if TYPE_CHECKING:
 _AGREED: Final = "yes"
 
 
-class DeclinedError(Exception):
-    """A person said no."""
+class ReprovisionTerminal(Terminal):
+    """Implements rigops.reprovision.flow.ReprovisionConsole."""
 
-
-class Questions:
-    """While it is entered, Ctrl-C is raised where it was entered; see Interrupts."""
-
-    def __init__(self) -> None:
-        self._interrupts: Interrupts | None = None
+    fleet_run = staticmethod(fleet_run)
+    _interrupts: Interrupts | None = None
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        with Interrupts() as interrupts:
-            self._interrupts = interrupts
-            try:
-                yield
-            finally:
-                self._interrupts = None
+        with Interrupts() as self._interrupts:
+            yield
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Surrounds a question."""
-        assert self._interrupts is not None  # noqa: S101 - nothing is asked outside
-        with self._interrupts.end_the_question():
-            try:
-                yield
-            except click.Abort:
-                raise KeyboardInterrupt from None
-
-    def agrees(self, question: str) -> bool:
-        """Without a terminal nobody does."""
-        if not has_terminal():
-            return False
-        with self.answering():
-            return click.confirm(visible(question), err=True)
+        interrupts = self._interrupts
+        with interrupts.end_the_question() if interrupts else nullcontext(), super().answering():
+            yield
 
     def trusts(self, found: Introduction) -> bool:
         """By a typed yes, with both keys in sight."""
@@ -62,6 +44,12 @@ class Questions:
         with self.answering():
             answer: str = click.prompt(text, default="", show_default=False, err=True)
         return answer.strip().lower() == _AGREED
+
+    def password(self, login: str, *, again: bool) -> str | None:
+        wrong = "Wrong. " if again else ""
+        text = f"{wrong}Password of {visible(login)} (Enter: none)"
+        given: str = click.prompt(text, hide_input=True, default="", show_default=False, err=True)
+        return given or None
 
 
 def _both_keys(found: Introduction) -> list[str]:
@@ -80,10 +68,3 @@ def _both_keys(found: Introduction) -> list[str]:
         f"  ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub",
     ]
     return lines
-
-
-def ask_password(login: str, *, again: bool) -> str | None:
-    wrong = "Wrong. " if again else ""
-    text = f"{wrong}Password of {visible(login)} (Enter: none)"
-    given: str = click.prompt(text, hide_input=True, default="", show_default=False, err=True)
-    return given or None

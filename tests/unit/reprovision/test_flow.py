@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from rigops.capture.document import Capture, document
-from rigops.cli import reprovision_run
-from rigops.converge.result import Blocked, HostResult
-from rigops.errors import HostError, UsageError
+from rigops.capture.document import Capture
+from rigops.catalog import load_once
+from rigops.concerns.concern import HostRequest
+from rigops.converge.result import Blocker, HostResult
+from rigops.errors import HostError
+from rigops.hosts.access import HostAccess
+from rigops.inventory.spec import RigSpec
+from rigops.reprovision import flow
+from rigops.reprovision.compare import ReplacedGpu
+from rigops.transport import Target
+from rigops.vault.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rigops.reprovision.result import ReprovisionResult
 
-BLOCKED = HostResult("a", "changed", blocked=(Blocked("cpu", ("rigops_cpu",), "no such policy"),))
+BLOCKED = HostResult("a", "changed", blocked=(Blocker("cpu", ("rigops_cpu",), "no such policy"),))
 FAILED = HostResult("a", "failed", error=HostError("failed", "no space left", "make some"))
+OLD, NEW = (f"GPU-{digit * 8}-1111-2222-3333-{digit * 12}" for digit in "ab")
 CHANGED = HostResult("a", "changed")
 BEFORE = ["trust", "bootstrap", "disks"]
 AFTER = ["restore", "host keys", "verify", "compare"]
@@ -35,41 +43,52 @@ class Data:
         pass
 
 
+class Person:
+    """Agrees to everything, as long as Ctrl-C would end the question."""
+
+    can_answer = True
+
+    def __init__(self) -> None:
+        self.is_interruptible = False
+
+    def tell(self, *lines: str) -> None:
+        pass
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        self.is_interruptible = True
+        yield
+        self.is_interruptible = False
+
+    def agrees(self, _question: str) -> bool:
+        return self.is_interruptible
+
+
 @pytest.fixture
 def reprovision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., ReprovisionResult]:
     """Of a host that has every stage behind it in no time but apply, which has these results."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    inventory = tmp_path / "inventory.py"
-    inventory.write_text('rigs = ["a", "@local"]\n')
-    place = tmp_path / "data/rigops/vault/captures/a/20261125T163000Z"
-    place.mkdir(parents=True)
-    found = Capture(host="a", status="safe", at="2026-11-25T16:30:00Z", place=str(place))
-    (place / "capture.json").write_text(json.dumps(document([found])))
+    captured = Capture(host="a", status="safe", at="2026-11-25T16:30:00Z", place=str(tmp_path))
 
-    def run(
-        *results: HostResult, host: str = "a", was: str = "a", moves_settings: bool = False
-    ) -> ReprovisionResult:
+    def run(*results: HostResult, moves_settings: bool = False) -> ReprovisionResult:
         left = list(results)
         for stage in ("trust", "bootstrap", "disks", "verify", "compare"):
-            monkeypatch.setattr(reprovision_run._Run, f"_{stage}", lambda _: None)
-        monkeypatch.setattr(reprovision_run._Run, "_data", lambda _: Data())
-        monkeypatch.setattr(reprovision_run._Run, "_apply_once", lambda _: left.pop(0))
-        monkeypatch.setattr(reprovision_run._Run, "_moves_settings", lambda _: moves_settings)
-        options = reprovision_run.Options(
-            host=host,
-            inventory_path=inventory,
-            captured_as=was,
-            accepted_keys=frozenset(),
-            asks_password=False,
-            asks_sudo_password=False,
-            yes=True,
-            reboot="auto",
-            adopts_parts=False,
-            accepts_no_trial=False,
+            monkeypatch.setattr(flow._Run, f"_{stage}", lambda _: None)
+        monkeypatch.setattr(flow._Run, "_data", lambda _: Data())
+        monkeypatch.setattr(flow._Run, "_apply_once", lambda _: left.pop(0))
+        monkeypatch.setattr(flow._Run, "_describe", lambda _: captured)
+        replaced = [ReplacedGpu("0000:0a:00.0", OLD, NEW)] if moves_settings else []
+        monkeypatch.setattr(flow, "replaced_gpus", lambda *_: replaced)
+        asked = flow.Reprovision(
+            request=HostRequest("a", Target(name="a"), {"gpus": [OLD]}, RigSpec()),
+            captures=[captured],
+            store=Store(tmp_path),
+            catalog=load_once(None),
+            inventory_digest="",
+            access=HostAccess(),
         )
-        done = reprovision_run.run(options)
+        done = flow.run(asked, cast("flow.ReprovisionConsole", Person()))
         assert not left
         return done
 
@@ -120,21 +139,6 @@ def test_an_apply_that_did_not_get_to_its_end_ends_it(
     assert (done.ending, done.exit_code) == ("failed", 1)
     assert says in str(done.error)
     assert done.story[-1] == "failed in the stage apply"
-
-
-@pytest.mark.parametrize(
-    ("host", "was", "says"),
-    [
-        ("nobody", "nobody", "not in the inventory"),
-        ("@local", "@local", "only a host over ssh"),
-        ("a", "old", "no capture in .*/captures/old"),
-    ],
-)
-def test_what_is_missing_is_a_usage_error(
-    reprovision: Callable[..., ReprovisionResult], host: str, was: str, says: str
-) -> None:
-    with pytest.raises(UsageError, match=says):
-        reprovision(host=host, was=was)
 
 
 @pytest.mark.parametrize("outcome", ["changed", "converged"])

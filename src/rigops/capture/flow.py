@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-import click
 
 from rigops.backup.borg import BorgEngine
 from rigops.capture import controller, store
@@ -14,30 +11,28 @@ from rigops.capture.controller import Passphrase
 from rigops.capture.describe import describe
 from rigops.capture.document import Capture, NotCaptured
 from rigops.capture.subject import Subject
-from rigops.cli.backup_hosts import HostAnswer, Reach, ask_engines
-from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, all_sections, probe_hosts
-from rigops.cli.hosts import host_catalog
-from rigops.cli.output import has_terminal
 from rigops.concerns.borg import record as borg_record
 from rigops.concerns.borg.passphrase import read_passphrase
 from rigops.dataclass import dataclass
 from rigops.doctor.examined import Examined
 from rigops.errors import HostError, RigopsError
+from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
+from rigops.hosts.probing import CollectedHost, ProbeOptions, all_sections, probe_hosts
 from rigops.inventory.spec import RigSpec
 from rigops.json_fields import readable
 from rigops.probe.sections.identity import SECTION as IDENTITY
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import journal
-from rigops.report.terminal import visible
 from rigops.vault.store import Store
 
 if TYPE_CHECKING:
     from rigops.backup.engines import Engines
-    from rigops.cli.hosts import Chosen
+    from rigops.catalog import Catalog
+    from rigops.hosts.access import Chosen, HostAccess
+    from rigops.hosts.console import Console
     from rigops.probe.bundle import Bundle
     from rigops.record.lockfile import LockedHost
-    from rigops.transport import HostKeyPolicy
 
 _QUESTION: Final = (
     "Run passphrase_command here, and try its passphrase on {}? It is stored nowhere, and nothing "
@@ -61,39 +56,44 @@ _RIGHT_ONE: Final = "let passphrase_command print the passphrase of this reposit
 class CaptureOptions:
     """`is_snippet`: nothing is tried, and nothing stored."""
 
-    policy: HostKeyPolicy
-    sudo_password: str | None
-    inventory_path: Path | None
+    access: HostAccess
+    catalog: Callable[[RigSpec | None], Catalog]
     locked: Mapping[str, LockedHost]
     most_days: int
     is_confirmed: bool
     is_snippet: bool = False
 
 
-def capture_hosts(chosen: Sequence[Chosen], options: CaptureOptions) -> list[Capture | NotCaptured]:
-    probed = ProbeOptions(
-        policy=options.policy,
-        sudo_password=options.sudo_password,
-        sections=lambda _: (*all_sections(), IDENTITY),
-    )
-    collected = probe_hosts(chosen, probed, lambda one: (one, "examined"))
-    return [_capture(host, one, options) for host, one in zip(chosen, collected, strict=True)]
+def capture_hosts(
+    chosen: Sequence[Chosen], options: CaptureOptions, console: Console
+) -> list[Capture | NotCaptured]:
+    probed = probe_whole(chosen, options.access, console)
+    return [_capture(host, one, options, console) for host, one in zip(chosen, probed, strict=True)]
+
+
+def probe_whole(
+    chosen: Sequence[Chosen], access: HostAccess, console: Console
+) -> list[CollectedHost]:
+    """All sections, and what tells machines apart."""
+    options = ProbeOptions(access=access, sections=lambda _: (*all_sections(), IDENTITY))
+    return probe_hosts(chosen, options, lambda one: (one, "examined"), console)
 
 
 def _capture(
-    host: Chosen, collected: CollectedHost, options: CaptureOptions
+    host: Chosen, collected: CollectedHost, options: CaptureOptions, console: Console
 ) -> Capture | NotCaptured:
     bundle = collected.bundle
     if bundle is None:
         error = collected.error or HostError("fault", "nothing was collected")
         return NotCaptured(host.name, error)
     spec = host.spec or RigSpec()
-    own = Store.of(spec.rigops_vault)
+    own = Store.from_declared(spec.rigops_vault)
     locked = options.locked.get(host.name)
-    examined = Examined(HostSnapshot(bundle), spec, host_catalog(host.spec, options.inventory_path))
+    examined = Examined(HostSnapshot(bundle), spec, options.catalog(host.spec))
     repository = _repository(examined.snapshot)
-    untried = Passphrase()
-    passphrase = untried if options.is_snippet else _passphrase(host, spec, repository, options)
+    passphrase = Passphrase()
+    if not options.is_snippet:
+        passphrase = _passphrase(host, spec, repository, options, console)
     found = describe(
         Subject(
             host=host.name,
@@ -121,8 +121,7 @@ def _stored(own: Store, found: Capture, bundle: Bundle) -> Capture | NotCaptured
     try:
         return store.put(own, found, bundle)
     except RigopsError as error:
-        fix = " ".join(problem.fix for problem in error.problems)
-        return NotCaptured(found.host, HostError("store", str(error), fix))
+        return NotCaptured(found.host, HostError("store", str(error), error.fix))
 
 
 def _repository(snapshot: HostSnapshot) -> str:
@@ -133,7 +132,7 @@ def _repository(snapshot: HostSnapshot) -> str:
 
 
 def _passphrase(
-    host: Chosen, spec: RigSpec, repository: str, options: CaptureOptions
+    host: Chosen, spec: RigSpec, repository: str, options: CaptureOptions, console: Console
 ) -> Passphrase:
     declared = spec.borg
     if declared is None or not declared.managed:
@@ -142,35 +141,26 @@ def _passphrase(
         return _NOT_DECLARED
     if not repository:
         return _NO_REPOSITORY
-    if not (options.is_confirmed or _is_agreed(host)):
+    if not (options.is_confirmed or console.agrees(_QUESTION.format(host.name))):
         return _UNCONFIRMED
     try:
         given = read_passphrase(declared.passphrase_command, host.name)
     except RigopsError as error:
-        fix = " ".join(problem.fix for problem in error.problems)
-        return Passphrase(
-            state="absent", why=f"this machine does not know the passphrase: {error}", fix=fix
-        )
-    return _tried(host, given, repository, options)
+        why = f"this machine does not know the passphrase: {error}"
+        return Passphrase(state="absent", why=why, fix=error.fix)
+    return _tried(host, given, repository, options.access, console)
 
 
-def _is_agreed(host: Chosen) -> bool:
-    if not has_terminal():
-        return False
-    try:
-        return click.confirm(_QUESTION.format(visible(host.name)), err=True)
-    except click.Abort:
-        raise KeyboardInterrupt from None
-
-
-def _tried(host: Chosen, given: str, repository: str, options: CaptureOptions) -> Passphrase:
+def _tried(
+    host: Chosen, given: str, repository: str, access: HostAccess, console: Console
+) -> Passphrase:
     def work(_: Chosen, engines: Engines) -> HostAnswer:
         (engine,) = engines.every
         assert isinstance(engine, BorgEngine)  # noqa: S101 - it was asked for
         return HostAnswer(host=host.name, status="ok", value=engine.prove(given))
 
-    reach = Reach(policy=options.policy, sudo_password=options.sudo_password, engine="borg")
-    (answer,) = ask_engines([host], reach, "trying the passphrase", work)
+    options = EngineOptions(access=access, engine="borg")
+    (answer,) = ask_engines([host], options, "trying the passphrase", work, console)
     if answer.error is not None:
         return Passphrase(
             why=f"the passphrase could not be tried: {answer.error.message}", fix=answer.error.fix

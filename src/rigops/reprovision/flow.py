@@ -1,129 +1,107 @@
-"""A reprovision, stage by stage, with progress and questions."""
+"""A reprovision, stage by stage; each looks at the host first."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from rigops.capture import store
-from rigops.cli.apply_common import fleet_run, host_requests, record
-from rigops.cli.applying import Answers, apply
-from rigops.cli.hosts import host_key_policy, sudo_password
-from rigops.cli.options import read_inventory
-from rigops.cli.output import has_terminal
-from rigops.cli.progress import Progress
-from rigops.cli.reprovision_data import BackedUpData
-from rigops.cli.reprovision_now import describe_now
-from rigops.cli.reprovision_questions import DeclinedError, Questions, ask_password
 from rigops.concerns.registry import read as spec_of
+from rigops.converge import flow as converge
 from rigops.converge.concerns import Selection
+from rigops.converge.errors import host_error
+from rigops.converge.request import RunOptions
 from rigops.dataclass import dataclass
-from rigops.errors import HostError, Problem, RigopsError, UsageError, usage_error
-from rigops.record import lockfile
-from rigops.report.terminal import print_lines
+from rigops.errors import HostError, Problem, RigopsError, UsageError
+from rigops.hosts.access import HostAccess
+from rigops.hosts.console import Console
 from rigops.reprovision import state, trust
 from rigops.reprovision.before import choose, explain, trusted_keys
 from rigops.reprovision.bootstrap import Bootstrap
 from rigops.reprovision.compare import ReplacedGpu, compare, replaced_gpus
+from rigops.reprovision.data import BackedUpData
 from rigops.reprovision.mounts import LostMount, lost_mounts, mount
 from rigops.reprovision.moved_settings import lines_to_change, move_settings
-from rigops.reprovision.result import ReprovisionResult
+from rigops.reprovision.now import describe_now
+from rigops.reprovision.result import DeclinedError, ReprovisionResult
+from rigops.reprovision.root_shell import as_root
 from rigops.reprovision.state import StageTime, State
-from rigops.transport import HostKeyPolicy, TransportError, connect, with_password
-from rigops.transport.privilege import WITHOUT_PASSWORD
-from rigops.vault.store import Store
 
 if TYPE_CHECKING:
     from rigops.capture.document import Capture
+    from rigops.catalog import Catalog
     from rigops.concerns.concern import HostRequest
+    from rigops.converge.fleet_run import FleetRun
+    from rigops.converge.request import RebootWhen
     from rigops.converge.result import HostResult
-    from rigops.inventory import Inventory
     from rigops.inventory.spec import RigSpec
     from rigops.reprovision.trust import Introduction
-    from rigops.transport import Result
+    from rigops.vault.store import Store
 
 _STAGES: Final = (
     "trust", "bootstrap", "disks", "apply", "restore", "host keys", "verify", "compare",
 )  # fmt: skip
 _UNREACHED: Final = frozenset({"trust"})  # nothing was changed on the host before its end
-_OWN_INTERRUPTS: Final = frozenset({"apply", "verify"})  # a run of the fleet sees to Ctrl-C
+
+
+class ReprovisionConsole(Console, Protocol):
+    @property
+    def can_answer(self) -> bool: ...
+    def interruptible(self) -> AbstractContextManager[None]:
+        """Ctrl-C is raised where it was entered, also out of a question."""
+        ...
+
+    def trusts(self, found: Introduction) -> bool: ...
+    def password(self, login: str, *, again: bool) -> str | None: ...
+    def fleet_run(
+        self, hosts: Sequence[HostRequest], options: RunOptions, /
+    ) -> AbstractContextManager[tuple[FleetRun, converge.Approver]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    host: str
-    inventory_path: Path | None
-    captured_as: str
-    accepted_keys: frozenset[str]
-    asks_password: bool
-    asks_sudo_password: bool
-    yes: bool
-    reboot: str
-    adopts_parts: bool
-    accepts_no_trial: bool
+class Reprovision:
+    """`captures`: of the host that was, the newest first. `store`: of this machine, with them."""
+
+    request: HostRequest
+    captures: Sequence[Capture]
+    store: Store
+    catalog: Catalog
+    inventory_digest: str
+    access: HostAccess
+    asks_password: bool = False
+    yes: bool = False
+    reboot: RebootWhen = "auto"
+    adopts_parts: bool = False
+    accepts_no_trial: bool = False
 
 
-def run(options: Options) -> ReprovisionResult:
-    inventory = read_inventory(options.inventory_path)
-    request = _request(inventory, options)
-    own = Store.of(request.spec.rigops_vault)
-    captures = tuple(store.newest_first(own, options.captured_as))
-    if not captures:
-        raise usage_error(
-            message=f"no capture in {store.folder_of(own, options.captured_as)}",
-            host=options.captured_as,
-            fix="run rigops apply for a host that was never captured; rigops capture needs the "
-            "host as it was",
-        )
-    return _Run(options, inventory, request, captures, own).whole()
-
-
-def _request(inventory: Inventory, options: Options) -> HostRequest:
-    name = options.host
-    if inventory.host(name) is None:
-        raise usage_error(
-            message="not in the inventory", key="HOST", value=name, fix=inventory.nearest(name)
-        )
-    found = next((one for one in host_requests(inventory, ()) if one.name == name), None)
-    if found is None or found.target.local:
-        raise usage_error(message="only a host over ssh can be reprovisioned", host=name)
-    if options.captured_as == name:
-        return found
-    known = lockfile.read(lockfile.path_of(inventory.path))
-    return replace(found, locked=known.hosts.get(options.captured_as))
+def run(asked: Reprovision, console: ReprovisionConsole) -> ReprovisionResult:
+    return _Run(asked, console).whole()
 
 
 class _Run:
-    def __init__(
-        self,
-        options: Options,
-        inventory: Inventory,
-        request: HostRequest,
-        captures: Sequence[Capture],
-        own: Store,
-    ) -> None:
-        self._options = options
-        self._inventory = inventory
-        self._request = request
-        self._declared = request.data
-        self._adopts_parts = True if options.adopts_parts else None
-        self._captures = captures
-        self._store = own
+    def __init__(self, asked: Reprovision, console: ReprovisionConsole) -> None:
+        self._asked = asked
+        self._console = console
+        self._request = asked.request
+        self._declared = asked.request.data
+        self._adopts_parts = True if asked.adopts_parts else None
+        self._captures = asked.captures
         self._state = State()
         self._is_chosen = False  # which capture it is
-        self._sudo_password = sudo_password(asked=options.asks_sudo_password)
+        self._access = HostAccess(
+            sudo_password=asked.access.sudo_password
+        )  # of the trusted key alone
         self._login = self._shown_key = ""
-        self._questions = Questions()
         self._blocked: HostError | None = None
         self._result = ReprovisionResult(
-            host=request.name, captured_as=captures[0].host, capture="", captured_at=""
+            host=asked.request.name, captured_as=asked.captures[0].host, capture="", captured_at=""
         )
-        self._use(captures[0])
+        self._use(asked.captures[0])
 
     def whole(self) -> ReprovisionResult:
         stages: dict[str, Callable[[], None]] = {
@@ -139,7 +117,7 @@ class _Run:
         result, now = self._result, ""
         try:
             for number, now in enumerate(_STAGES, 1):
-                print_lines(f"[{number}/{len(_STAGES)}] {now}", err=True)
+                self._console.tell(f"[{number}/{len(_STAGES)}] {now}")
                 with self._stage(now):
                     stages[now]()
             result.ending = "failed" if self._blocked else "compared"
@@ -153,7 +131,7 @@ class _Run:
             raise
         except RigopsError as error:
             result.ending = "unknown" if now in _UNREACHED else "failed"
-            result.error = _host_error(error)
+            result.error = host_error(error)
             result.story.append(f"failed in the stage {now}")
         return result
 
@@ -162,7 +140,7 @@ class _Run:
         began, started = _now(), time.monotonic()
         outcome = "failed"
         try:
-            with nullcontext() if name in _OWN_INTERRUPTS else self._questions.interruptible():
+            with self._console.interruptible():
                 yield
             outcome = "done"
         finally:
@@ -186,8 +164,8 @@ class _Run:
     # Trust
 
     def _trust(self) -> None:
-        accepted = host_key_policy(self._options.accepted_keys)
-        found = trust.introduce(self._request.target, trusted_keys(self._captures), accepted)
+        policy = self._asked.access.host_keys
+        found = trust.introduce(self._request.target, trusted_keys(self._captures), policy)
         self._login = found.server.user
         self._shown_key = found.fingerprint
         self._use(choose(self._captures, shown_key=self._shown_key))
@@ -199,27 +177,26 @@ class _Run:
             self._result.story.append(f"{place} has the old host key; remove that line")
 
     def _confirm_key(self, found: Introduction) -> None:
-        given = {one.rstrip("=") for one in self._options.accepted_keys}
-        if found.fingerprint in given:
+        policy = self._asked.access.host_keys
+        if policy.accepts(found.fingerprint):
             return
-        if given:
-            raise trust.not_accepted(found, f"accepted is {', '.join(sorted(given))}")
-        if not has_terminal():
+        if policy.accept:
+            raise trust.not_accepted(found, f"accepted is {', '.join(sorted(policy.accept))}")
+        if not self._console.can_answer:
             raise trust.not_accepted(found, "nobody has accepted it")
-        if not self._questions.trusts(found):
+        if not self._console.trusts(found):
             raise DeclinedError
 
     # Bootstrap
 
     def _bootstrap(self) -> None:
         name = self._request.name
-        with Progress("bootstrap", self._questions.answering) as progress:
+        asks = self._asked.asks_password or self._console.can_answer
+        with self._console.progress("bootstrap") as progress:
 
             def ask(login: str, *, again: bool) -> str | None:
-                if not (self._options.asks_password or has_terminal()):
-                    return None
                 with progress.silent():
-                    return ask_password(login, again=again)
+                    return self._console.password(login, again=again) if asks else None
 
             progress.begin(name)
             self._login_files = Bootstrap(
@@ -228,8 +205,8 @@ class _Run:
                 self._login,
                 ask=ask,
                 programs=_programs(self._request.spec),
-                prefers_password=self._options.asks_password,
-                sudo_password=self._sudo_password,
+                prefers_password=self._asked.asks_password,
+                sudo_password=self._access.sudo_password,
                 tell=lambda text: progress.say(name, text),
             )
             done = self._login_files.run()
@@ -245,37 +222,31 @@ class _Run:
         known = state.read(Path(self._capture.place))
         self._remember(stages=(*known.stages, *self._state.stages), restored=known.restored)
         text = explain(self._capture, captures, machine_id)
-        print_lines(text, err=True)
+        self._console.tell(text)
         self._result.story.append(text)
 
     # Disks
 
     def _disks(self) -> None:
         """Those that were not wiped, before a repository on one of them is looked for."""
-        with connect(self._request.target, host_keys=HostKeyPolicy()) as connection:
-            privilege = WITHOUT_PASSWORD
-            if self._sudo_password is not None:
-                privilege = with_password(connection, self._sudo_password)
-
-            def as_root(words: Sequence[str], seconds: float) -> Result:
-                return connection.run(words, privilege=privilege, deadline_s=seconds)
-
-            lost = lost_mounts(self._capture, as_root)
+        with self._access.open(self._request.target) as channel:
+            run = as_root(*channel)
+            lost = lost_mounts(self._capture, run)
             free = [one for one in lost if one.state == "free"]
-            if free and not (self._options.yes or self._agreed_to_mount(free)):
+            if free and not (self._asked.yes or self._agrees_to_mount(free)):
                 self._result.story += [
                     f"{one} was not mounted: it was not confirmed" for one in free
                 ]
                 free = []
-            self._result.story += [mount(one, as_root) for one in free]
+            self._result.story += [mount(one, run) for one in free]
         for one in lost:
             if one.state in {"absent", "taken"}:
                 why = "its disk is absent" if one.state == "absent" else "something else is there"
                 self._result.story.append(f"{one} was not mounted: {why}")
 
-    def _agreed_to_mount(self, free: Sequence[LostMount]) -> bool:
+    def _agrees_to_mount(self, free: Sequence[LostMount]) -> bool:
         names = ", ".join(map(str, free))
-        return self._questions.agrees(f"Mount {names} again, as captured, now and in /etc/fstab?")
+        return self._console.agrees(f"Mount {names} again, as captured, now and in /etc/fstab?")
 
     # Apply
 
@@ -303,23 +274,14 @@ class _Run:
             )
 
     def _apply_once(self) -> HostResult:
-        options = self._options
-        with fleet_run(
-            "apply",
-            [self._request],
-            Selection(),
-            inventory_digest=self._inventory.digest,
-            accepted_keys=(),
-            asks_sudo_password=False,
-            sudo_password_given=self._sudo_password,
-        ) as (fleet, progress):
-            answers = Answers(
-                yes=options.yes, reboot=options.reboot, accept_no_trial=options.accepts_no_trial
-            )
-            ending = apply(fleet, progress, answers)
+        asked = self._asked
+        with self._fleet_run(
+            yes=asked.yes, reboot=asked.reboot, accept_no_trial=asked.accepts_no_trial
+        ) as (fleet, approver):
+            ending = converge.apply(fleet, approver)
             (result,) = fleet.results
             self._result.apply = result
-        if unrecorded := record(fleet):
+        if unrecorded := converge.record(fleet, self._console.tell):
             raise RigopsError(unrecorded)
         self._result.story += result.story
         if ending.is_declined:
@@ -327,6 +289,16 @@ class _Run:
         if ending.is_interrupted:
             raise KeyboardInterrupt
         return result
+
+    def _fleet_run(
+        self,
+        **options: Any,  # noqa: ANN401 - fields of RunOptions
+    ) -> AbstractContextManager[tuple[FleetRun, converge.Approver]]:
+        digest = self._asked.inventory_digest
+        asked = RunOptions(
+            selection=Selection(), inventory_digest=digest, access=self._access, **options
+        )
+        return self._console.fleet_run([self._request], asked)
 
     def _moves_settings(self) -> bool:
         """What the inventory says of a card that is gone is for the one in its slot, on consent.
@@ -350,9 +322,9 @@ class _Run:
             self._request,
             self._capture,
             self._login_files,
-            self._questions,
-            yes=self._options.yes,
-            sudo_password=self._sudo_password,
+            self._console,
+            self._access,
+            yes=self._asked.yes,
             restored=self._state.restored,
             remember=remember,
             story=self._result.story,
@@ -362,15 +334,7 @@ class _Run:
 
     def _verify(self) -> None:
         """Declared is live: a second plan has nothing to do."""
-        with fleet_run(
-            "plan",
-            [self._request],
-            Selection(),
-            inventory_digest=self._inventory.digest,
-            accepted_keys=(),
-            asks_sudo_password=False,
-            sudo_password_given=self._sudo_password,
-        ) as (fleet, _):
+        with self._fleet_run(command="plan") as (fleet, _):
             fleet.plan()
             (result,) = fleet.results
         if result.error is not None:
@@ -398,18 +362,18 @@ class _Run:
 
     def _describe(self) -> Capture:
         return describe_now(
-            self._request,
-            self._store,
-            self._options.inventory_path,
-            login=self._login,
-            sudo_password=self._sudo_password,
+            replace(self._request, target=replace(self._request.target, user=self._login)),
+            self._asked.store,
+            self._asked.catalog,
+            self._access,
+            self._console,
         )
 
     def _adopts(self, replaced: Sequence[ReplacedGpu]) -> bool:
         """Asked once."""
         if self._adopts_parts is None:
             cards = ", ".join(f"{one.after} for {one.before} at {one.address}" for one in replaced)
-            self._adopts_parts = self._questions.agrees(f"Replaced parts: {cards}. Is that so?")
+            self._adopts_parts = self._console.agrees(f"Replaced parts: {cards}. Is that so?")
         return self._adopts_parts
 
 
@@ -421,11 +385,6 @@ def _programs(spec: RigSpec) -> dict[str, str]:
     if spec.snapshots is not None and spec.snapshots.subvolumes:
         needed["btrfs"] = "btrfs-progs"
     return needed
-
-
-def _host_error(error: RigopsError) -> HostError:
-    kind = error.kind if isinstance(error, TransportError) else "failed"
-    return HostError(kind, str(error), " ".join(one.fix for one in error.problems if one.fix))
 
 
 def _now() -> str:

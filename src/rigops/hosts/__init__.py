@@ -1,0 +1,1 @@
+"""Work on many hosts at once, while a person watches: probing them, asking their engines."""

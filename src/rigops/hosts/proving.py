@@ -1,0 +1,163 @@
+"""Preflight of many hosts. What it found is recorded here, and where rigops keeps records."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from rigops.dataclass import dataclass
+from rigops.errors import HostError, RigopsError
+from rigops.hosts.parallel import for_each
+from rigops.hostside.p2p.verdict import SKIPPED, UNKNOWN
+from rigops.preflight.found import HostFound
+from rigops.preflight.results import begun, failure, only_over, pairs_of, passed
+from rigops.preflight.run import prove
+from rigops.preflight.siblings import last_rates
+from rigops.probe.sections.rigops_state import STATE
+from rigops.record import journal
+from rigops.record.journal import Preflight, Run
+from rigops.record.proof_shell import recording
+from rigops.transport import TransportError, connect
+from rigops.transport.errors import clean
+from rigops.transport.privilege import WITHOUT_PASSWORD
+
+if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.hosts.access import Chosen, HostAccess
+    from rigops.hosts.console import Console, HostProgress
+    from rigops.inventory.spec import RigSpec
+    from rigops.preflight.found import PairFound
+    from rigops.preflight.siblings import LastRates
+    from rigops.record.failed_proof import FailedProof
+    from rigops.transport import Connection
+
+_RECORD_S: Final = 60.0
+_WHERE_MANAGED: Final = f'test -d {STATE} || exit 0; exec "$@"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofOptions:
+    """`pairs`: empty for all of a host."""
+
+    access: HostAccess
+    catalog: Callable[[RigSpec | None], Catalog]
+    level: str
+    pairs: tuple[tuple[str, str], ...] = ()
+
+
+def prove_hosts(
+    chosen: Sequence[Chosen], options: ProofOptions, console: Console
+) -> list[HostFound]:
+    with console.progress("connecting") as progress:
+        asking = replace(options, access=options.access.asking(progress.silent))
+
+        def warn(troubles: Sequence[str]) -> None:
+            if troubles:
+                with progress.silent():
+                    console.tell(*(f"Warning: {text}" for text in troubles))
+
+        return for_each(chosen, lambda host: _prove(host, asking, progress, warn))
+
+
+def _prove(
+    chosen: Chosen,
+    options: ProofOptions,
+    progress: HostProgress,
+    warn: Callable[[Sequence[str]], None],
+) -> HostFound:
+    started, began = journal.now(), time.monotonic()
+    recorded: list[FailedProof] = []
+    progress.begin(chosen.name)
+
+    def reach() -> Connection:
+        return connect(chosen.target, host_keys=options.access.host_keys)
+
+    def begin(at_stake: Sequence[PairFound]) -> None:
+        recorded.append(begun(at_stake, started, {}))
+        warn(_record_there(chosen.name, connection, recording(failed=recorded[0])))
+
+    try:
+        with reach() as connection:
+            found = prove(
+                chosen.name,
+                connection,
+                chosen.spec,
+                level=options.level,
+                pairs=options.pairs,
+                last=_last_rates(chosen.name),
+                catalog=options.catalog(chosen.spec),
+                reconnect=reach,
+                progress=partial(progress.say, chosen.name),
+                before_copies=begin,
+            )
+            found = replace(found, at=started)
+            if options.level != "quick" and found.status != SKIPPED:
+                seconds = round(time.monotonic() - began, 3)
+                run = _run_of(found, started, seconds)
+                begun_now = recorded[0] if recorded else None
+                warn(_record(run, found, begun_now, connection, reach))
+            return found
+    except TransportError as error:
+        why = HostError(error.kind, str(error))
+        return HostFound(host=chosen.name, status=UNKNOWN, at=started, error=why)
+    finally:
+        progress.say(chosen.name, "")
+
+
+def _last_rates(host: str) -> LastRates | None:
+    """Of this machine's records."""
+    with suppress(RigopsError):
+        return last_rates(journal.read(host=host).runs)
+    return None
+
+
+def _run_of(found: HostFound, at: str, seconds: float) -> Run:
+    return Run(
+        host=found.host,
+        at=at,
+        inventory_digest="",
+        outcome="proven" if passed(found) else "not_proven",
+        seconds=seconds,
+        versions={},
+        preflight=Preflight(found.status, found.level or "", pairs_of(found)),
+        command="preflight",
+    )
+
+
+def _record(
+    run: Run,
+    found: HostFound,
+    begun_now: FailedProof | None,
+    connection: Connection,
+    reach: Callable[[], Connection],
+) -> Sequence[str]:
+    """Here, and on a host that rigops keeps records on. Gives what could not be recorded."""
+    command = recording(
+        json.dumps(run.as_json()),
+        failed=failure(found, run.at, run.versions),
+        only_over=only_over(found, begun_now),
+        has_passed=passed(found),
+    )
+    try:
+        journal.append(run)
+        if found.error is None:
+            return _record_there(run.host, connection, command)
+        with reach() as again:
+            return _record_there(run.host, again, command)
+    except RigopsError as error:
+        return [f"{run.host}: the result is not recorded everywhere: {error}"]
+
+
+def _record_there(host: str, connection: Connection, command: Sequence[str]) -> Sequence[str]:
+    words = ("sh", "-c", _WHERE_MANAGED, "rigops", *WITHOUT_PASSWORD.argv, *command)
+    done = connection.run(words, deadline_s=_RECORD_S)
+    if done.exit_code == 0:
+        return []
+    said = clean(done.stderr) or f"exit status {done.exit_code}"
+    text = f"{host}: not recorded on the host ({said}), so doctor and apply know nothing of it"
+    return [f"{text}: log in as root, or allow sudo without a password"]
