@@ -29,7 +29,7 @@ def deploy(name: str) -> None:
         provide(host, InventorySpecs(partial(_specs, host.inventory)))
         provide(host, self_checks(spec))
         try:
-            Ownership.of(host.get_fact(RigopsState))
+            Ownership.from_state(host.get_fact(RigopsState))
         except RigopsError as error:
             reasons = tuple(f"{one.message}; {one.fix}" for one in error.problems)
             blockers(name="Ownership record", concern=name, reasons=reasons)

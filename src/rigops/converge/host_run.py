@@ -142,7 +142,7 @@ class HostRun:
         if lost := trial_judging.lost(snapshot):
             raise DeployError(lost)
         if snapshot.state is not None:
-            Ownership.of(snapshot.state)  # raises where that is not known
+            Ownership.from_state(snapshot.state)  # raises where that is not known
             self._has_lost_holds = has_lost_holds(snapshot.state)
         self._plan()
         if not self.result.pending and not self.result.blocked:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.registry import keys as inventory_keys
-from rigops.concerns.registry import names_in_this_version
+from rigops.concerns.registry import in_this_version, names_in_this_version
 from rigops.doctor import checks as folder
 from rigops.doctor import views
 from rigops.doctor.check import Check
@@ -45,10 +45,13 @@ CHECKS: Final = _find_checks()
 
 def sections_for(checks: Iterable[Check]) -> tuple[Section[Any], ...]:
     """What to ask a host for these checks, and for the line that sums it up."""
-    of_checks = [section for check in checks for section in check.sections]
-    needed = {section.name for section in of_checks}
+    needed = {section.name for check in checks for section in check.sections}
     needed |= {section.name for section in (*SUMMARIZED, *views.NAMES_CARDS)}
-    every = {section.name: section for section in (*SECTIONS, *of_checks)}
+    # A concern may look at what no check of doctor's own needs.
+    of_concerns = (
+        section for each in in_this_version() if each.states for section in each.states.needs()
+    )
+    every = {section.name: section for section in (*SECTIONS, *of_concerns)}
     return tuple(section for name, section in every.items() if name in needed)
 
 

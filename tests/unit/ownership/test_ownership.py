@@ -61,7 +61,7 @@ def test_files_that_rigops_made_and_no_record_names_are_refused_with_their_names
     made = {path: Trace("81a4 0:0", is_made=True) for path in ("/etc/a", "/etc/nccl.conf")}
     for owned, loss in ((None, "is lost; it named"), (OWNERSHIP.to_json(), "does not name")):
         with pytest.raises(RigopsError) as caught:
-            Ownership.of(RigopsState(owned=owned, unrecorded=made))
+            Ownership.from_state(RigopsState(owned=owned, unrecorded=made))
         (problem,) = caught.value.problems
         assert problem.message == f"{RECORD} {loss} what rigops wrote: /etc/a, /etc/nccl.conf"
         assert RECORD in problem.fix
@@ -70,7 +70,7 @@ def test_files_that_rigops_made_and_no_record_names_are_refused_with_their_names
 
 def test_what_nothing_says_to_be_of_rigops_is_no_lost_record() -> None:
     others = {"/etc/rigops/borg_key": Trace("8180 0:0", is_made=False)}
-    assert Ownership.of(RigopsState(unrecorded=others)) == Ownership()
+    assert Ownership.from_state(RigopsState(unrecorded=others)) == Ownership()
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def records(examined: Examined) -> Finding | list[Finding]:
 def _findings(state: RigopsState) -> Iterator[Finding]:
     if state.are_files_known:
         try:
-            Ownership.of(state)
+            Ownership.from_state(state)
         except RigopsError as error:
             (problem,) = error.problems
             yield Finding(

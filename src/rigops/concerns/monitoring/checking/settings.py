@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from rigops.concerns.monitoring.checking.records import Records
 
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _VALUES: Final = ("setting\t", "was_set\t")
 
 
@@ -132,14 +134,14 @@ def _policies(root: Path) -> Iterator[_Policy]:
         if not (governor and driver):
             continue
         highest, least, most = (
-            int(value) if value.isdigit() else None
+            int(value) if _NUMBER.fullmatch(value) else None
             for value in (
                 _word(folder / name)
                 for name in ("scaling_max_freq", "cpuinfo_min_freq", "cpuinfo_max_freq")
             )
         )
         governors = _word(folder / "scaling_available_governors").split()
-        steps = _word(folder / "scaling_available_frequencies").split()
+        steps = filter(_NUMBER.fullmatch, _word(folder / "scaling_available_frequencies").split())
         yield _Policy(
             int(folder.name[len("policy") :]),
             driver,
