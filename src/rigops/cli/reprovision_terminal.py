@@ -21,7 +21,7 @@ _AGREED: Final = "yes"
 
 
 class ReprovisionTerminal(Terminal):
-    """Implements rigops.reprovision.flow.ReprovisionConsole."""
+    """Implements rigops.reprovision.console.ReprovisionConsole."""
 
     fleet_run = staticmethod(fleet_run)
     _interrupts: Interrupts | None = None

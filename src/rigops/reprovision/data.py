@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rigops.concerns.concern import HostRequest
     from rigops.hosts.access import HostAccess
     from rigops.reprovision.bootstrap import Bootstrap
-    from rigops.reprovision.flow import ReprovisionConsole
+    from rigops.reprovision.console import ReprovisionConsole
     from rigops.reprovision.trust import Introduction
     from rigops.transport import Connection, Privilege
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.registry import read as spec_of
 from rigops.converge import flow as converge
@@ -18,7 +18,6 @@ from rigops.converge.request import RunOptions
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, Problem, RigopsError, UsageError
 from rigops.hosts.access import HostAccess
-from rigops.hosts.console import Console
 from rigops.reprovision import state, trust
 from rigops.reprovision.before import choose, explain, trusted_keys
 from rigops.reprovision.bootstrap import Bootstrap
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from rigops.converge.request import RebootWhen
     from rigops.converge.result import HostResult
     from rigops.inventory.spec import RigSpec
+    from rigops.reprovision.console import ReprovisionConsole
     from rigops.reprovision.trust import Introduction
     from rigops.vault.store import Store
 
@@ -46,20 +46,6 @@ _STAGES: Final = (
     "trust", "bootstrap", "disks", "apply", "restore", "host keys", "verify", "compare",
 )  # fmt: skip
 _UNREACHED: Final = frozenset({"trust"})  # nothing was changed on the host before its end
-
-
-class ReprovisionConsole(Console, Protocol):
-    @property
-    def can_answer(self) -> bool: ...
-    def interruptible(self) -> AbstractContextManager[None]:
-        """Ctrl-C is raised where it was entered, also out of a question."""
-        ...
-
-    def trusts(self, found: Introduction) -> bool: ...
-    def password(self, login: str, *, again: bool) -> str | None: ...
-    def fleet_run(
-        self, hosts: Sequence[HostRequest], options: RunOptions, /
-    ) -> AbstractContextManager[tuple[FleetRun, converge.Approver]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from rigops.vault.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rigops.reprovision.console import ReprovisionConsole
     from rigops.reprovision.result import ReprovisionResult
 
 BLOCKED = HostResult("a", "changed", blocked=(Blocker("cpu", ("rigops_cpu",), "no such policy"),))
@@ -88,7 +89,7 @@ def reprovision(
             inventory_digest="",
             access=HostAccess(),
         )
-        done = flow.run(asked, cast("flow.ReprovisionConsole", Person()))
+        done = flow.run(asked, cast("ReprovisionConsole", Person()))
         assert not left
         return done
 

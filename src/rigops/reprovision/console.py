@@ -1,0 +1,30 @@
+"""What a reprovision asks a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
+from rigops.hosts.console import Console
+
+if TYPE_CHECKING:
+    from rigops.concerns.concern import HostRequest
+    from rigops.converge.fleet_run import FleetRun
+    from rigops.converge.flow import Approver
+    from rigops.converge.request import RunOptions
+    from rigops.reprovision.trust import Introduction
+
+
+class ReprovisionConsole(Console, Protocol):
+    @property
+    def can_answer(self) -> bool: ...
+    def interruptible(self) -> AbstractContextManager[None]:
+        """Ctrl-C is raised where it was entered, also out of a question."""
+        ...
+
+    def trusts(self, found: Introduction) -> bool: ...
+    def password(self, login: str, *, again: bool) -> str | None: ...
+    def fleet_run(
+        self, hosts: Sequence[HostRequest], options: RunOptions, /
+    ) -> AbstractContextManager[tuple[FleetRun, Approver]]: ...
