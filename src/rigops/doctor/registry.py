@@ -8,8 +8,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.registry import keys as inventory_keys
 from rigops.concerns.registry import in_this_version, names_in_this_version
+from rigops.concerns.registry import keys as inventory_keys
 from rigops.doctor import checks as folder
 from rigops.doctor import views
 from rigops.doctor.check import Check
