@@ -31,6 +31,9 @@ PIN = "/etc/apt/preferences.d/rigops-nvidia.pref"
 VAULT = f"{STATE}/vault"
 LIBEXEC = "/usr/local/libexec/rigops/"
 THEIRS = {LIMITS: "# of a user\n* - nofile 4096", NCCL: "# mine: café\nNCCL_SOCKET_IFNAME = eno1"}
+# Which that version neither pinned nor held, and which were of another branch there.
+TOOLS = {"nvidia-modprobe", "nvidia-persistenced", "nvidia-settings"}
+PINS_OF_TOOLS = {PIN, "/etc/apt/apt.conf.d/52rigops-nvidia", "packages that are held"}
 PORTS = ("0000:00:03.1", "0000:40:01.3", "0000:40:03.1")
 REDIRECTING = "001d"
 
@@ -87,12 +90,19 @@ def _locked(rig: Rig) -> Mapping[str, Any]:
 
 
 def _of_before(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Changes that are neither of what version 0.1 did not have nor newer programs of ours."""
+    """Changes that are neither of what version 0.1 did not have nor newer programs of ours.
+
+    It did not pin the driver's tools.
+    """
     return [
         one
         for one in host["changes"]
         if one["after"] is None
-        or not (one["concern"] == "monitoring" or one["subject"].startswith(LIBEXEC))
+        or not (
+            one["concern"] == "monitoring"
+            or one["subject"].startswith(LIBEXEC)
+            or one["subject"] in PINS_OF_TOOLS
+        )
     ]
 
 
@@ -110,7 +120,8 @@ def _of_host(document: Any) -> Mapping[str, Any]:
 def test_the_plan_shows_what_notify_has_got_since_and_removes_nothing(rig: Rig) -> None:
     host = _of_host(_printed(rig, "plan", "--exit-code", code=4))
 
-    assert (any(host["packages"].values()), host["reboot"]) == (False, False)
+    packages = [one["name"] for several in host["packages"].values() for one in several]
+    assert (set(packages) <= TOOLS, host["reboot"]) == (True, False)
     assert (host["undeclared"], host["blocked"], host["other_debts"]) == ([], [], [])
     assert _of_before(host) == []
 
@@ -118,7 +129,10 @@ def test_the_plan_shows_what_notify_has_got_since_and_removes_nothing(rig: Rig) 
 def test_doctor_finds_what_version_0_1_found(rig: Rig) -> None:
     host = _of_host(_printed(rig, "doctor"))
 
+    (hold,) = (one for one in host["findings"] if one["id"] == "pkg.hold")
+    assert set(hold["data"]["packages"]) == TOOLS
     wrong = {(one["id"], one["status"]) for one in host["findings"]} - {
+        ("pkg.hold", "warn"),
         ("drv.persist", "warn"),
         ("rigops.selfcheck", "warn"),  # which that version did not have
     }
