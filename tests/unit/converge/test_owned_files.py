@@ -340,6 +340,20 @@ def test_what_is_no_file_is_neither_followed_nor_replaced(
     assert reason == f"{FILES[0]} is {kind}, declared a file: move it away and run this again"
 
 
+@pytest.mark.parametrize("enabled", ["enabled", "disabled", "static", ""])
+@pytest.mark.parametrize(
+    "active", ["active", "activating", "reloading", "inactive", "deactivating", "failed", ""]
+)
+def test_plan_starts_a_unit_where_doctor_says_that_apply_does(
+    tmp_path: Path, active: str, enabled: str
+) -> None:
+    unit, found = UNITS[0], OwnedUnit(active, enabled)
+    rig = Rig(tmp_path, owning(f"/etc/systemd/system/{unit}", unit=found))
+    rig.declare(HEAD + f'owned_unit(concern="things", unit="{unit}", content="[Unit]\\n")\n' + END)
+
+    assert bool(rig.plan().pending) is not found.runs
+
+
 def test_a_masked_unit_is_a_blocker_with_the_command_that_ends_it(tmp_path: Path) -> None:
     unit = UNITS[0]
     rig = Rig(tmp_path, owning(f"/etc/systemd/system/{unit}", unit=OwnedUnit("inactive", "masked")))
