@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def checks() -> list[Check]:
-    """Of each concern that says what doctor is to tell of it."""
+    """Of each concern that has a title and an explanation for them."""
     return [
         _check(concern, concern.states, check, text)
         for concern in in_this_version()
