@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import (
@@ -38,10 +38,24 @@ def document(schema: str, value: object, *, indent: int | None = 2) -> str:
     return json.dumps({"schema": schema, **to_json(value)}, indent=indent) + "\n"
 
 
-def parse(cls: type[Class], text: str, *, schema: str, place: str, fix: str = "") -> Class:
-    """RigopsError names `place` and the field, and gives `fix`."""
+def parse(
+    cls: type[Class],
+    text: str,
+    *,
+    schema: str,
+    place: str,
+    fix: str = "",
+    required: Collection[str] = (),
+) -> Class:
+    """RigopsError names `place` and the field, and gives `fix`.
+
+    `required`: what every document has, although the class has a default.
+    """
     given = json_fields.parse(text, place=place, fix=fix)
     given.require_schema(schema)
+    for name in required:
+        if name not in given.names:
+            raise given.wrong(name, None, "given")
     return from_json(cls, given)
 
 

@@ -59,14 +59,18 @@ def judge_age(
     late: timedelta,
     too_late: timedelta = timedelta.max,
 ) -> tuple[Lateness, str]:
-    """With a sentence. Where the boot was just now, a run is still to come."""
+    """With a sentence. Where the boot was just now, a run is still to come.
+
+    That excuses what was late for some days, and not what is late at every boot.
+    """
     now, uptime = moment
     if now is None:
         return "unknown", f"{what} is of {utc_text(at)}; the host's clock was not collected"
     if is_future(at, now):
         return "in doubt", f"{what} is dated in the future ({utc_text(at)}): a clock is wrong"
     said = f"{what} is {span(now - at)} old"
-    if now - at <= late or (uptime is not None and uptime <= AFTER_BOOT):
+    is_to_come = uptime is not None and uptime <= AFTER_BOOT
+    if now - at <= (max(too_late, late + _GRACE) if is_to_come else late):
         return "as declared", said
     return ("in doubt" if now - at <= too_late else "failing"), said
 

@@ -14,11 +14,10 @@ from rigops.concerns.nvidia_driver.choice import chooser
 from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
 from rigops.doctor import notes
 from rigops.doctor.host_report import HostReport, summary
-from rigops.doctor.registry import CHECKS, examine, sections_for
+from rigops.doctor.registry import CHECKS, every_section, examine, sections_for
 from rigops.errors import usage_error
 from rigops.hosts.probing import CollectedHost, internal_error
 from rigops.inventory.spec.names import did_you_mean
-from rigops.probe.registry import SECTIONS
 from rigops.probe.snapshot import HostSnapshot
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class Examiner:
     @property
     def sections(self) -> Sequence[Section[Any]]:
         """All sections for all checks: also what no check needs is reported if it is unparsed."""
-        return SECTIONS if len(self._checks) == len(CHECKS) else sections_for(self._checks)
+        return every_section() if len(self._checks) == len(CHECKS) else sections_for(self._checks)
 
     def read_catalogs(self, specs: Iterable[RigSpec | None]) -> None:
         """The tables that most checks look into; each is else read on first use."""

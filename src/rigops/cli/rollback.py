@@ -120,11 +120,14 @@ def command(
             accepted="ask or auto",
         )
     inventory = read_inventory(inventory_path)
-    request, given = host_request(inventory, host), access()
-    if what == "root":
-        rollback = _root(request, when)
+    request = host_request(inventory, host)
+    # What is refused anyway asks for no password.
+    if what == "config":
+        given = access()
+        rollback = _config(request, given)
     else:
-        rollback = _config(request, given) if what == "config" else _driver(request)
+        rollback = _root(request, when) if what == "root" else _driver(request)
+        given = access()
     options = RunOptions(
         command="rollback",
         selection=rollback.selection,

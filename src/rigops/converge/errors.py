@@ -59,13 +59,11 @@ class SameMachineError(RigopsError):
 def host_error(error: BaseException) -> HostError:
     """As a document has it."""
     if isinstance(error, TransportError):
-        return HostError(error.kind, str(error), error.problems[0].fix)
-    if isinstance(error, ProbeError):
-        return HostError("auth", str(error), error.problems[0].fix)
-    if isinstance(error, NoRootError):
-        return HostError("sudo", str(error), error.problems[0].fix)
+        return HostError(error.kind, str(error), error.fix)
     if isinstance(error, RigopsError):
-        return HostError("failed", str(error), error.problems[0].fix)
+        kinds = {ProbeError: "auth", NoRootError: "sudo"}
+        kind = next((kinds[one] for one in kinds if isinstance(error, one)), "failed")
+        return HostError(kind, str(error), error.fix)
     text = f"{type(error).__name__}: {error}"
     return HostError("failed", text, _fix(text))
 

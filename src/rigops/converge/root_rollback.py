@@ -83,7 +83,8 @@ class RootRollback(HostRun):
         self.result.snapshot = change.snapshot
         self.result.outcome = "changed"
         with session.stage("plan"):
-            if session.plan_all().pending:
+            plan = session.plan_all()
+            if plan.pending or plan.blocked:
                 self.result.story.append(
                     "the inventory declares what is not in force there now: rigops plan "
                     f"--limit {self.request.name}"

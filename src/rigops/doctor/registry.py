@@ -47,12 +47,14 @@ def sections_for(checks: Iterable[Check]) -> tuple[Section[Any], ...]:
     """What to ask a host for these checks, and for the line that sums it up."""
     needed = {section.name for check in checks for section in check.sections}
     needed |= {section.name for section in (*SUMMARIZED, *views.NAMES_CARDS)}
-    # A concern may look at what no check of doctor's own needs.
-    of_concerns = (
-        section for each in in_this_version() if each.states for section in each.states.needs()
-    )
-    every = {section.name: section for section in (*SECTIONS, *of_concerns)}
-    return tuple(section for name, section in every.items() if name in needed)
+    return tuple(section for section in every_section() if section.name in needed)
+
+
+def every_section() -> tuple[Section[Any], ...]:
+    """Those that a concern alone looks at too."""
+    states = (concern.states for concern in in_this_version() if concern.states)
+    of_concerns = (section for one in states for section in one.needs())
+    return tuple({section.name: section for section in (*SECTIONS, *of_concerns)}.values())
 
 
 def examine(

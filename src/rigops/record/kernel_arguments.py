@@ -47,7 +47,8 @@ class Arguments:
 
 def parse_arguments(text: str) -> Arguments:
     """Raises RigopsError: an unreadable record is not an empty one."""
-    return parse(Arguments, text, schema=_SCHEMA, place="the record of kernel arguments")
+    place, required = "the record of kernel arguments", ("trying", "written", "armed_in", "cards")
+    return parse(Arguments, text, schema=_SCHEMA, place=place, required=required)
 
 
 def read_arguments(text: str | None) -> Arguments:

@@ -328,6 +328,7 @@ def changes(row: Row, patch: pytest.MonkeyPatch) -> list[Change] | None:
     found: list[Change] = []
     patch.setattr(operations, "host", FakeHost(row))
     patch.setattr(operations, "headline", lambda *_: None)
+    patch.setattr(operations, "notice", lambda *_: None)
     patch.setattr(operations, "announce", lambda _, change: found.append(change))
     operation: Any = operations.settings_live
     list(operation._inner(wanted=tuning.wanted, cards=row.cards))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rigops.inventory.spec import RigSpec
 
 Status = Literal[
-    "well", "old", "said", "none yet", "in doubt", "late", "failing", "ahead", "unknown"
+    "well", "old", "said", "none yet", "in doubt", "late", "failing", "ahead", "unknown", "to come"
 ]
 Answer = tuple[str, str, str]
 
@@ -67,6 +67,7 @@ ANSWERS: Final[Mapping[Status, Answer]] = {
     "failing": ("fail", "fail", "fail"),
     "ahead": ("warn", "warn", "unknown"),
     "unknown": ("unknown", "unknown", "unknown"),
+    "to come": ("info", "ok", "unknown"),
 }
 # Which of its requirements asks the same; of others capture asks nothing.
 CAPTURED: Final = {
@@ -195,6 +196,13 @@ ROWS: Final[Mapping[str, Row]] = {
     "a backup is of yesterday after a night off": Row(
         "borg.age", "well", {"newest_at": ago(1)}, uptime=NIGHT_OFF
     ),
+    "a backup is seven days old after a week off": Row(
+        "borg.age", "old", {"newest_at": ago(7)}, uptime=NIGHT_OFF
+    ),
+    "a backup is nine days old at a boot": Row(
+        "borg.age", "failing", {"newest_at": ago(9)}, uptime=NIGHT_OFF
+    ),
+    "no drill yet, by an older rigops": Row("borg.drill", "late", {**NEVER, "since": None}),
     "a backup is three days old after a weekend off": Row(
         "borg.age", "old", {"newest_at": ago(3)}, uptime=NIGHT_OFF
     ),
@@ -237,7 +245,7 @@ ROWS: Final[Mapping[str, Row]] = {
         {"check_every": "1w"},
     ),
     "the check is overdue after weeks off": Row(
-        "borg.repository", "well", {"last_check": {"at": ago(61), "result": "ok"}},
+        "borg.repository", "in doubt", {"last_check": {"at": ago(61), "result": "ok"}},
         uptime=NIGHT_OFF,
     ),
     "the check found damage": Row(
@@ -452,6 +460,7 @@ class Watched:
     ran: float | None = 0.5
     result: str = "success"
     load: str = "loaded"
+    up: timedelta = NIGHT_OFF
 
     @property
     def declared(self) -> dict[str, Any]:
@@ -473,7 +482,10 @@ WATCHED: Final[Mapping[str, Watched]] = {
     "the unit ran": Watched("well"),
     "the unit ran three days ago": Watched("late", ran=3),
     "the unit ran nine days ago": Watched("failing", ran=9),
-    "the unit did not run since the boot": Watched("unknown", ran=None),
+    "the unit did not run since the boot ten minutes ago": Watched("to come", ran=None),
+    "the unit did not run since the boot three days ago": Watched(
+        "unknown", ran=None, up=timedelta(days=3)
+    ),
     "the unit failed": Watched("failing", result="exit-code"),
     "there is no such unit": Watched("failing", load="not-found"),
     "the unit is masked": Watched("failing", load="masked"),
@@ -492,6 +504,7 @@ def shell_check(row: Watched, root: Path, shell: str) -> str:
     unit = f"unit {UNIT}\n" + ("newest newest-backup\n" if row.newest != "" else "")
     shown = "\n".join(f"echo '{line}'" for line in row.shown(now).splitlines())
     (root / "watched").write_text(unit)
+    (root / "uptime").write_text(f"{row.up.total_seconds():.2f} 1.00\n")
     for name, text in {
         "systemctl": f'#!/bin/sh\n[ "$5" = {SERVICE} ] || exit 1\n{{\n{shown}\n}} | grep "^$3="\n',
         "newest-backup": f"#!/bin/sh\necho '{row.printed(now)}'\n",
@@ -499,10 +512,12 @@ def shell_check(row: Watched, root: Path, shell: str) -> str:
         (root / name).write_text(text)
         (root / name).chmod(0o755)
     _, option, script = borg_decide.watch_check()
+    for path, its in {"/etc/rigops/borg_watched": "watched", "/proc/uptime": "uptime"}.items():
+        script = script.replace(path, its)
     assert "\n" not in script  # a line of the settings of the self-check
 
     done = subprocess.run(
-        [*programs.shell(shell), option, script.replace("/etc/rigops/borg_watched", "watched")],
+        [*programs.shell(shell), option, script],
         cwd=root, capture_output=True, text=True, check=True, timeout=PATIENCE_S,
         env={"PATH": f"{root}:{os.environ['PATH']}"},
     )  # fmt: skip
@@ -520,7 +535,8 @@ def test_doctor_self_check_and_capture_agree_on_a_backup_of_another_tool(
 ) -> None:
     row = WATCHED[name]
     texts: dict[str, Any] = {
-        "boot": f"== /proc/uptime\n600.00 1.00\n== date +%s\n{NOW.timestamp():.0f}\n",
+        "boot": f"== /proc/uptime\n{row.up.total_seconds():.2f} 1.00\n"
+        f"== date +%s\n{NOW.timestamp():.0f}\n",
         "backups": f"== date +%s\n{NOW.timestamp():.0f}\n== systemctl show\nId={SERVICE}\n"
         f"{row.shown(NOW)}== newest backup\n{row.printed(NOW)}\n",
     }

@@ -76,6 +76,7 @@ class Row:
     was: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     loadable: frozenset[str] = frozenset()
     boot_id: str = BOOT
+    driver: str | None = None  # that the record has; else the policy's
 
     @property
     def spec(self) -> RigSpec:
@@ -83,7 +84,7 @@ class Row:
 
     @property
     def record(self) -> str:
-        drivers = {one.number: one.driver for one in self.policies}
+        drivers = {one.number: self.driver or one.driver for one in self.policies}
         policies = [
             {"policy": number, "driver": drivers[number], "governor": governor, "max_khz": khz,
              "preference": "-"}
@@ -115,6 +116,9 @@ ROWS: Final[Mapping[str, Row]] = {
         "differs", PERFORMANCE, (tuned(), replace(ACPI, number=1))
     ),
     "governor that the mode has not": Row("refused", {"cpu_governor": "schedutil"}, (INTEL,)),
+    "governor that the mode has not, whatever module there is": Row(
+        "refused", {"cpu_governor": "schedutil"}, (INTEL,), loadable=frozenset({"schedutil"})
+    ),
     "governor that no module brings": Row("refused", {"cpu_governor": "ondemand"}),
     "governor that a module brings": Row(
         "differs", {"cpu_governor": "ondemand"}, loadable=frozenset({"ondemand"})
@@ -145,7 +149,8 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "limit is below what the driver takes": Row("refused", {"cpu_max_freq": "2GHz"}),
     "limit is above what the driver takes": Row("refused", {"cpu_max_freq": "5GHz"}),
-    "limit at the end of the range": Row("as declared", {"cpu_max_freq": "4GHz"}),
+    "limit at the upper end": Row("as declared", {"cpu_max_freq": "4GHz"}),
+    "limit at the lower end": Row("differs", {"cpu_max_freq": "2.2GHz"}),
     "limit above what slower cores can": Row(
         "as declared", LIMIT, (tuned(INTEL, khz=3_000_000), SLOWER)
     ),
@@ -163,7 +168,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "differs", {**PERFORMANCE, **LIMIT}, (tuned(governor="schedutil"),)
     ),
     "both are left over from another driver": Row(
-        "as declared", LIMIT, (replace(tuned(), driver="amd-pstate"),)
+        "as declared", LIMIT, (tuned(),), {0: ("schedutil", "4000000")}, driver="amd-pstate"
     ),
     "nothing scales": Row("not here", PERFORMANCE, ()),
 }  # fmt: skip
@@ -285,6 +290,14 @@ def test_a_difference_shows_the_lines_of_the_kernel_and_all_policies() -> None:
 
     assert found.summary == ("CPU policies 0-1 highest frequency is 4 GHz, declared 2.8 GHz")
     assert [one.line for one in found.evidence] == [ACPI.line]
+
+
+def test_what_is_left_over_is_said_to_be() -> None:
+    was = {0: ("schedutil", "4000000")}
+
+    for declared in (LIMIT, PERFORMANCE):
+        found = finding(Row("left over", declared, (tuned(),), was))
+        assert found.summary.endswith("by rigops, and no longer declared")
 
 
 @pytest.mark.parametrize("cut", [(), (ACPI,), (tuned(),)])

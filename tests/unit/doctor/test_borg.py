@@ -85,6 +85,15 @@ def watched(backups: str, declared: Any = WATCHED) -> tuple[str, str]:
     return one.status, one.summary
 
 
+@pytest.mark.parametrize("text", [None, "{"])
+def test_a_timer_that_does_not_run_is_said_before_the_first_run_too(text: str | None) -> None:
+    one = look("borg.age", DECLARED, rigops_state=state(text, "inactive"), boot=boot())
+
+    assert (one.status, one.summary) == ("fail", "the timer is inactive")
+    assert one.fix is not None
+    assert "`rigops apply`" in one.fix.text
+
+
 @pytest.mark.parametrize("check", CHECKS)
 def test_without_a_declaration_there_is_nothing_to_judge(check: str) -> None:
     assert found(check, ran(), spec(gpus=2)) == ("skipped", "borg is not declared")
@@ -194,7 +203,7 @@ def test_a_backup_of_others_is_judged_by_its_unit_or_by_its_own_command() -> Non
     assert watched(units(at="Sun 2026-11-22 03:00:00 UTC"))[0] == "warn"
     assert watched(units(at="Sun 2026-11-01 03:00:00 UTC"))[0] == "fail"
     assert watched(units(result="exit-code")) == ("fail", "the last run failed: exit-code")
-    assert watched(units(at="n/a"))[0] == "unknown"
+    assert watched(units(at="n/a"))[0] == "info"
     newest = "== newest backup\n2026-11-25T10:00:00Z\n"
     assert watched(units(more=newest), TIMED) == ("ok", "the newest backup is 2 h old")
     assert watched(units(), TIMED)[0] == "unknown"

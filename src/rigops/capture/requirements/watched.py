@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.backup.utc import utc_text
-from rigops.capture.requirements.outcomes import by_age, by_state, unknown
+from rigops.capture.requirements.outcomes import by_age, failed, unknown
 from rigops.concerns.borg.decide import find_watched
 from rigops.concerns.borg.state import judge_watched
+from rigops.concerns.state import FAILING
 from rigops.doctor.views.copies import moment
 from rigops.probe.sections.backups import SECTION as BACKUPS
 
@@ -32,13 +33,15 @@ def _newest(subject: Subject, declared: Borg) -> Requirement:
     if answer.value is None or answer.value.units is None or not answer.is_complete:
         return unknown("backup.newest", "the units of backups were not collected whole")
     state = judge_watched(find_watched(declared, answer.value), moment(subject.snapshot))
+    start = f"start {name} on the host"
     if state.now:
-        what = f"the newest backup of {name}"
-        return by_age(subject, "backup.newest", what, state.now, f"start {name} on the host")
+        return by_age(subject, "backup.newest", f"the newest backup of {name}", state.now, start)
     unit = answer.value.unit_of(name)
     state = state._replace(now=unit.line if unit else "", why=f"{name}: {state.why}")
-    fix = f"see `journalctl -u {name}` on the host"
-    return by_state(state, "backup.newest", fix) or unknown("backup.newest", state.why)
+    if state.status == FAILING:
+        fix = f"see `journalctl -u {name}` on the host"
+        return failed("backup.newest", state.why, line=state.now, fix=fix)
+    return unknown("backup.newest", state.why, start)
 
 
 def _verified(unit: str) -> Requirement:

@@ -57,6 +57,7 @@ _WATCH_CHECK: Final = (
     f"newest=$(sed -n 's/^newest //p' {WATCHED})",
     'show() { TZ=UTC systemctl show -p "$1" -- "${unit%.*}.service" | sed -n "s/^$1=//p"; }',
     "load=$(show LoadState) result=$(show Result) at=$(show ExecMainExitTimestamp)",
+    'case $at in ""|n/a) at=$(show ExecMainStartTimestamp) ;; esac',  # while it runs
     'what="the last run" unknown="when it ran last is unknown: not since the boot"',
     '[ -z "$newest" ] || at=$(timeout 10 sh -c "$newest" 2>/dev/null </dev/null | tail -n 1)',
     '[ -z "$newest" ] || what="the newest backup" unknown="the command newest printed no time"',
@@ -67,6 +68,8 @@ _WATCH_CHECK: Final = (
     f'[ "$age" -le {_OTHERS_S[2]} ] || status=fail',
     f'[ "$age" -ge {_OTHERS_S[0]} ] || status=warn text="$what is in the future: a clock is wrong"',
     '[ -n "$at" ] || status=unknown text=$unknown',
+    "read -r up _ </proc/uptime",
+    f'[ -n "$at$newest" ] || [ "${{up%%.*}}" -gt {_OTHERS_S[1]} ] || status=ok',
     '[ "${result:-success}" = success ] || status=fail text="the last run failed: $result"',
     'case $load in not-found|masked) status=fail text="the declared unit is $load" ;; esac',
     r'printf "finding\t%s\tborg.age\t%s\t%s\n" "$status" "$unit" "$text"',
@@ -121,7 +124,7 @@ def watch_check() -> tuple[str, ...]:
 
 def find_watched(declared: Borg, found: Backups) -> Watched:
     unit = found.unit_of(declared.unit or "")
-    ran = (unit.finished or unit.last_trigger) if unit else None
+    ran = unit.finished if unit else None
     at = found.newest if declared.newest else ran
     return Watched(
         unit=declared.unit or "",

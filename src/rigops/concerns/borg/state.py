@@ -84,7 +84,9 @@ def judge_watched(watched: Watched, moment: Moment) -> State:
     if watched.at is None and watched.has_command:
         return plain._replace(why="the command newest printed no time")
     if watched.at is None:
-        return plain._replace(why="when it ran last is unknown: not since the boot")
+        is_new = moment.uptime is not None and moment.uptime <= age_limits()[0]
+        why = "when it ran last is unknown: not since the boot"
+        return plain._replace(status=HELD if is_new else UNKNOWN, why=why)
     what = "the newest backup" if watched.has_command else "the last run"
     known = moment._replace(uptime=None)
     status, why = judge_age(what, watched.at, known, *age_limits())
@@ -136,10 +138,11 @@ def _judge_past(
     found = noted.get(f"last_{what}") or {}
     at, result = found.get("at"), found.get("result")
     since = at or noted.get("since")
-    status: Status = HELD
+    status: Status = HELD if what == "check" else IN_DOUBT
     why = ""
-    if since:
-        status, why = judge_age(f"the last {what}", parse_utc(since), moment, most)
+    if since:  # no boot makes up for it
+        known = moment._replace(uptime=None)
+        status, why = judge_age(f"the last {what}", parse_utc(since), known, most)
     if not at:
         status = HELD if status == AS_DECLARED else status
         return plain._replace(status=status, why=f"no {what} yet")

@@ -16,7 +16,7 @@ from pyinfra.context import host
 from rigops.concerns.cpu_tuning import NAME as CONCERN
 from rigops.concerns.cpu_tuning import decide
 from rigops.concerns.cpu_tuning.state import Declared
-from rigops.concerns.state import REFUSED
+from rigops.concerns.state import REFUSED, UNKNOWN
 from rigops.facts.sections import Boot, CpuFreq, RigopsState, Units
 from rigops.hostside.packing import installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
@@ -58,10 +58,12 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
         # A BIOS setting that is off for a while undoes nothing.
         if not Ownership.from_state(host.get_fact(RigopsState)).paths_of(CONCERN):
             return
-    if refused := tuple(one.why for one in _judged(declared) if one.status == REFUSED):
+    states = _judged(declared)
+    if refused := tuple(state.why for state in states if state.status == REFUSED):
         blockers(name="Blockers", concern=CONCERN, reasons=refused)
         return
-    for text in decide.notices(declared, found):
+    unknown = (state.text for state in states if state.status == UNKNOWN)
+    for text in (*unknown, *decide.notices(declared, found)):
         notice(host, CONCERN, text)
     for text in decide.rivals(host.get_fact(Units)):
         warning(host, CONCERN, text)

@@ -80,7 +80,7 @@ def was_set(text: str, boot_id: str | None) -> dict[tuple[int, str], Before]:
 
     Nor where it is damaged: then nothing can be undone by it.
     """
-    with suppress(ValueError, KeyError, TypeError, RecursionError):
+    with suppress(ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
         record = json.loads(text)
         if (record["schema"], record["boot_id"]) == (SCHEMA, boot_id):
             return {

@@ -21,6 +21,7 @@ from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.inventory_specs import InventorySpecs
 from rigops.concerns.nvidia_driver import NAME as DRIVER
 from rigops.concerns.preconditions import rivals
+from rigops.concerns.state import UNKNOWN
 from rigops.facts.sections import Boot, Pci, RigopsState, Smi, Units
 from rigops.hostside.packing import installed_at, pack
 from rigops.inventory.spec import RigSpec
@@ -168,7 +169,11 @@ def settings_live(
     + wanted: the lines of the table
     + cards: the cards as they are
     """
-    pending = [one for one in _judged(wanted, cards) if one.is_to_change]
+    states = _judged(wanted, cards)
+    for state in states:
+        if state.status == UNKNOWN:
+            notice(host, CONCERN, f"{state.subject}: {state.text}")
+    pending = [one for one in states if one.is_to_change]
     if not pending:
         host.noop("every card is as declared")
         return

@@ -46,7 +46,10 @@ class PinnedDriver:
 
 def pinned(text: str | None) -> PinnedDriver | None:
     """A record that cannot be read is none: then it is resolved again."""
-    return readable(partial(parse, PinnedDriver, schema=SCHEMA, place=PATH), text)
+    required = ("packages", "sources", "asked", "also", "source", "prebuilt")
+    return readable(
+        partial(parse, PinnedDriver, schema=SCHEMA, place=PATH, required=required), text
+    )
 
 
 def document(record: PinnedDriver) -> str:

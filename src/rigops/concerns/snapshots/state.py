@@ -97,5 +97,6 @@ def _judge_target(
 def _judge_absent(plain: State, about: str, seen: str | None, moment: Moment) -> State:
     if seen is None:
         return plain._replace(status=IN_DOUBT, why=f"{about}, and was never there")
-    status, why = judge_age("the last connection", parse_utc(seen), moment, *ABSENT_MOST)
+    known = moment._replace(uptime=None)  # no boot makes up for it
+    status, why = judge_age("the last connection", parse_utc(seen), known, *ABSENT_MOST)
     return plain._replace(status=status, why=f"{about}; {why}")

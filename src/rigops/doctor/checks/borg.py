@@ -81,7 +81,7 @@ def age(examined: Examined) -> Finding | list[Finding]:
     declared = examined.spec.borg
     if declared is None or declared.managed:
         found = _judged(examined)
-        stopped = None if isinstance(found, Finding) else copies.stopped_timer(examined, UNIT)
+        stopped = copies.stopped_timer(examined, UNIT, found)
         return stopped or copies.findings(found, AGE, copies.journal(UNIT))
     answer = examined.snapshot[BACKUPS]
     if answer.value is None or answer.value.units is None or not answer.is_complete:

@@ -50,7 +50,7 @@ def age(examined: Examined) -> Finding | list[Finding]:
     without the host's clock.
     """
     found = _judged(examined)
-    stopped = None if isinstance(found, Finding) else copies.stopped_timer(examined, UNIT)
+    stopped = copies.stopped_timer(examined, UNIT, found)
     return stopped or copies.findings(found, AGE, copies.journal(UNIT))
 
 

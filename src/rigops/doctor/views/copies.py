@@ -54,9 +54,11 @@ def judged(examined: Examined, unit: str, path: str, judge: Judge) -> Finding | 
     return states if len(states) > 1 else finding(states[0], journal(unit))
 
 
-def stopped_timer(examined: Examined, unit: str) -> Finding | None:
+def stopped_timer(examined: Examined, unit: str, found: Finding | list[State]) -> Finding | None:
+    """`found`: what is judged. What of it is said of all hides no timer that does not run."""
     timer = examined.snapshot[RIGOPS_STATE].or_empty.units.get(f"{unit}.timer")
-    if timer is not None and timer.runs:
+    is_known = isinstance(found, list) or (timer is not None and found.status != "skipped")
+    if not is_known or (timer is not None and timer.runs):
         return None
     what = "is not installed" if timer is None else timer.in_words
     fix = owned_units.start(f"{unit}.timer", timer, _concern(unit))

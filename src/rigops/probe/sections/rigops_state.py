@@ -19,6 +19,7 @@ from rigops.probe.sections.rigops_traces import (
 )
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.probe.text import blocks, lines, matches, shown_units
+from rigops.unit_state import unit_in_words, unit_runs
 
 STATE = "/var/lib/rigops"
 RUNTIME = "/run/rigops"  # what a service of rigops does just now
@@ -80,16 +81,11 @@ class OwnedUnit:
 
     @property
     def runs(self) -> bool:
-        """Now, and after the next boot."""
-        return self.enabled == "enabled" and self.active in {"active", "activating", "reloading"}
+        return unit_runs(self.active, self.enabled)
 
     @property
     def in_words(self) -> str:
-        if self.enabled == "masked":
-            return "is masked"
-        if self.active != "active":
-            return f"is {self.active or 'unknown'}"
-        return f"is {self.enabled or 'unknown'}, so no boot starts it"
+        return unit_in_words(self.active, self.enabled)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from rigops.backup.utc import utc_now
 from rigops.concerns.borg.host.borg_settings import read_borg_settings
 from rigops.concerns.borg.state import AGE, BORG_STATE_FILE, DRILL, judge_borg
 from rigops.concerns.check_lines import check_lines
+from rigops.concerns.check_timer import judge_timer
 
 if TYPE_CHECKING:
     import argparse
@@ -32,5 +33,6 @@ def check_backups(options: argparse.Namespace, output: Output) -> int:
     if settings:
         moment = Moment(now, read_uptime())
         states = judge_borg(settings, read_record(BORG_STATE_FILE), moment)
-        sys.stdout.writelines(check_lines(states, _METRICS, now))
+        timer = judge_timer(AGE, "rigops-borg")
+        sys.stdout.writelines(check_lines([*timer, *states], _METRICS, now))
     return 0

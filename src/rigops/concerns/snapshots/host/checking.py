@@ -11,6 +11,7 @@ from rigops.backup.host.state_file import read_record
 from rigops.backup.host.time_service import read_uptime
 from rigops.backup.utc import utc_now
 from rigops.concerns.check_lines import check_lines
+from rigops.concerns.check_timer import judge_timer
 from rigops.concerns.snapshots.state import AGE, STATE_FILE, TARGET, judge_snapshots
 
 if TYPE_CHECKING:
@@ -32,5 +33,6 @@ def check(options: argparse.Namespace, output: Output) -> int:
     if settings:
         moment = Moment(now, read_uptime())
         states = judge_snapshots(settings, read_record(STATE_FILE), moment)
-        sys.stdout.writelines(check_lines(states, _METRICS, now))
+        timer = judge_timer(AGE, "rigops-snapshots")
+        sys.stdout.writelines(check_lines([*timer, *states], _METRICS, now))
     return 0
