@@ -12,9 +12,10 @@ from rigops.cli.hosts import host_catalog
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.choice import chooser
 from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
+from rigops.concerns.registry import every_section
 from rigops.doctor import notes
 from rigops.doctor.host_report import HostReport, summary
-from rigops.doctor.registry import CHECKS, every_section, examine, sections_for
+from rigops.doctor.registry import CHECKS, examine, sections_for
 from rigops.errors import usage_error
 from rigops.hosts.probing import CollectedHost, internal_error
 from rigops.inventory.spec.names import did_you_mean

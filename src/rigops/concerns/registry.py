@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rigops.concerns.concern import Concern
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.scalars import Key
+    from rigops.probe.section import Section
 
 CONCERNS: list[Concern] = [
     BASE,
@@ -60,6 +61,15 @@ def in_this_version() -> tuple[Concern, ...]:
 
 def names_in_this_version() -> frozenset[str]:
     return frozenset(one.name for one in in_this_version())
+
+
+def every_section() -> tuple[Section[Any], ...]:
+    """What a host is asked for doctor: the probe's, and what a concern alone looks at."""
+    from rigops.probe.registry import SECTIONS  # noqa: PLC0415 - heavy
+
+    states = (one.states for one in in_this_version() if one.states)
+    of_concerns = (section for one in states for section in one.needs())
+    return tuple({section.name: section for section in (*SECTIONS, *of_concerns)}.values())
 
 
 def self_checks(spec: RigSpec) -> SelfChecks:

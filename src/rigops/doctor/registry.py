@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.registry import in_this_version, names_in_this_version
+from rigops.concerns.registry import every_section, names_in_this_version
 from rigops.concerns.registry import keys as inventory_keys
 from rigops.doctor import checks as folder
 from rigops.doctor import views
@@ -18,7 +18,6 @@ from rigops.doctor.examined import Examined
 from rigops.doctor.host_report import SUMMARIZED
 from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec import examine as read
-from rigops.probe.registry import SECTIONS
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
@@ -48,13 +47,6 @@ def sections_for(checks: Iterable[Check]) -> tuple[Section[Any], ...]:
     needed = {section.name for check in checks for section in check.sections}
     needed |= {section.name for section in (*SUMMARIZED, *views.NAMES_CARDS)}
     return tuple(section for section in every_section() if section.name in needed)
-
-
-def every_section() -> tuple[Section[Any], ...]:
-    """Those that a concern alone looks at too."""
-    states = (concern.states for concern in in_this_version() if concern.states)
-    of_concerns = (section for one in states for section in one.needs())
-    return tuple({section.name: section for section in (*SECTIONS, *of_concerns)}.values())
 
 
 def examine(

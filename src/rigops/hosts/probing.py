@@ -38,9 +38,9 @@ IMPORTING = threading.RLock()
 
 def all_sections() -> Sequence[Section[Any]]:
     with IMPORTING:
-        from rigops.probe.registry import SECTIONS  # noqa: PLC0415 - while hosts answer
+        from rigops.concerns.registry import every_section  # noqa: PLC0415 - while hosts answer
 
-    return SECTIONS
+        return every_section()
 
 
 def internal_error(host: str, error: Exception) -> HostError:
