@@ -25,7 +25,8 @@ DEBIAN_FRONTEND=noninteractive apt-get -q -y purge --autoremove \
     $(dpkg-query -W -f '${source:Package}|${Package}\\n' |
         sed -nE 's/^nvidia-(graphics-drivers|modprobe|persistenced|settings|xconfig)\\|//p')
 rm -rf /var/lib/rigops /usr/local/libexec/rigops /etc/apt/preferences.d/rigops* \
-    /etc/apt/apt.conf.d/*rigops* /etc/modprobe.d/rigops* /etc/kernel/*.d/*rigops*
+    /etc/apt/apt.conf.d/*rigops* /etc/modprobe.d/rigops* /etc/kernel/*.d/*rigops* \
+    /etc/systemd/system/nvidia-persistenced.service
 """
 
 

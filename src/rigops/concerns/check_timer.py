@@ -11,7 +11,7 @@ _ANSWER_S = 10
 
 
 def judge_timer(check: str, unit: str) -> list[State]:
-    """Nothing where it runs, and where systemd does not answer."""
+    """Nothing where it runs, where it has no file (rigops.files says so), and without systemd."""
     words = ["systemctl", "show", "-p", "ActiveState,UnitFileState", f"{unit}.timer"]
     try:
         said = subprocess.run(
@@ -26,7 +26,7 @@ def judge_timer(check: str, unit: str) -> list[State]:
         return []
     found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
     active, enabled = found.get("ActiveState", ""), found.get("UnitFileState", "")
-    if not active or unit_runs(active, enabled):
+    if not active or not enabled or unit_runs(active, enabled):
         return []
     why = f"the timer {unit_in_words(active, enabled)}"
     return [State(check, f"{unit}.timer", "", "", "", FAILING, why)]

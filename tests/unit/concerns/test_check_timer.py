@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     ("active", "enabled", "why"),
     [
         ("active", "enabled", ""),
+        ("inactive", "", ""),
         ("inactive", "enabled", "the timer is inactive"),
         ("inactive", "masked", "the timer is masked"),
         ("active", "disabled", "the timer is disabled, so no boot starts it"),
