@@ -487,3 +487,13 @@ def test_doctor_says_apply_if_and_only_if_plan_has_a_change(
     }
 
     assert by_apply == {(address, CHECKS[setting]) for address, _, setting in words}
+
+
+def test_a_lock_is_unknown_where_the_records_were_not_collected_whole() -> None:
+    row = Row("graphics clocks", "unknown", GRAPHICS, clocks(), LOCKED)
+    state = rigops_state.RigopsState(records=row.records)
+    facts = rig(row.card, rigops_state=state, boot=boot.Boot(boot_id=BOOT), cut=("rigops-state",))
+
+    (found,) = look("clk.app", facts, row.spec)
+
+    assert found.status == "unknown"
