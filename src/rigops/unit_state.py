@@ -1,10 +1,9 @@
-"""Whether a unit of systemd's holds what it is for. Pure; hosts run it too: Python 3.8."""
+"""Whether a unit of systemd runs, now and after the next boot. Pure; hosts run it: Python 3.8."""
 
 from __future__ import annotations
 
 
 def unit_runs(active: str, enabled: str) -> bool:
-    """Now, and after the next boot."""
     return enabled == "enabled" and active in {"active", "activating", "reloading"}
 
 
