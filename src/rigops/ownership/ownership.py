@@ -215,7 +215,8 @@ class Ownership:
                 )
             )
         ownership = cls() if state.owned is None else cls.parse(state.owned)
-        if made := [path for path, trace in state.unrecorded.items() if trace.is_made]:
+        made = [path for path, trace in state.unrecorded.items() if trace.is_made]
+        if made := [path for path in made if not _is_copy(path, ownership.files)]:
             loss = "is lost; it named" if state.owned is None else "does not name"
             text = f"{RECORD} {loss} what rigops wrote: {', '.join(made)}"
             raise RigopsError(Problem(message=text, fix=_FIX_LOST))
@@ -254,6 +255,11 @@ class Ownership:
 
     def without(self, path: str) -> Ownership:
         return Ownership({known: owned for known, owned in self.files.items() if known != path})
+
+
+def _is_copy(path: str, owned: Collection[str]) -> bool:
+    """Whether a person copied or moved an owned file there, as `UNIT.bak` or `UNIT~`."""
+    return any(path.startswith((f"{one}.", f"{one}~")) for one in owned)
 
 
 def reconcile(

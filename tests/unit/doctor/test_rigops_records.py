@@ -105,6 +105,15 @@ def test_files_of_rigops_without_a_record_are_a_failure() -> None:
     assert "is lost; it named what rigops wrote: /etc/apt/pref" in found.summary
 
 
+def test_a_copy_of_an_owned_file_is_named_and_nothing_is_refused() -> None:
+    path = f"{json.loads(TEXTS[RECORD])['files'][0]['path']}.bak"
+
+    found = look(CHECK, rigops_state=answer(TEXTS) + trace(path))
+
+    assert (found.status, found.subject) == ("warn", path)
+    assert "is not in its record" in found.summary
+
+
 @pytest.mark.parametrize("concern", ["borg", "snapshots"])
 def test_a_key_of_rigops_that_is_not_recorded_is_not_to_be_deleted(concern: str) -> None:
     path = f"/etc/rigops/{concern}_key"

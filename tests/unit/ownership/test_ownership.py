@@ -73,6 +73,15 @@ def test_what_nothing_says_to_be_of_rigops_is_no_lost_record() -> None:
     assert Ownership.from_state(RigopsState(unrecorded=others)) == Ownership()
 
 
+def test_a_copy_beside_an_owned_file_makes_no_record_incomplete() -> None:
+    path = next(iter(OWNERSHIP.files))
+    for copy in (f"{path}.bak", f"{path}~"):
+        state = RigopsState(
+            owned=OWNERSHIP.to_json(), unrecorded={copy: Trace("81a4 0:0", is_made=True)}
+        )
+        assert Ownership.from_state(state) == OWNERSHIP
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

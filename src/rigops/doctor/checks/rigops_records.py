@@ -45,10 +45,12 @@ def records(examined: Examined) -> Finding | list[Finding]:
 
 
 def _findings(state: RigopsState) -> Iterator[Finding]:
+    is_refused = not state.are_files_known
     if state.are_files_known:
         try:
             Ownership.from_state(state)
         except RigopsError as error:
+            is_refused = True
             (problem,) = error.problems
             yield Finding(
                 "fail",
@@ -58,7 +60,7 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
                 fix=Fix(kind="hands", text=problem.fix),
             )
     for path, trace in state.unrecorded.items():
-        if trace.is_made:
+        if trace.is_made and is_refused:
             continue
         if concern := key_maker(path):
             yield Finding(
