@@ -91,10 +91,25 @@ def test_a_record_that_cannot_be_read_is_unknown(check: str, text: str) -> None:
     assert found(check, text, SENT)[0] == "unknown"
 
 
-@pytest.mark.parametrize("check", CHECKS)
-def test_before_the_first_apply_and_before_the_first_run(check: str) -> None:
-    assert found(check, None, SENT)[0] == "info"
-    assert found(check, None, SENT, rigops_state=state(None, timer=""))[0] == "warn"
+def test_before_the_first_apply_and_before_the_first_run_the_age_alone_says_it() -> None:
+    for check in CHECKS:
+        before_run, before_apply = (
+            found(check, None, SENT, rigops_state=state(None, timer))[0] for timer in ("active", "")
+        )
+        expected = ("info", "warn") if check == "snap.age" else ("skipped", "skipped")
+        assert (before_run, before_apply) == expected, check
+
+
+def test_before_the_first_apply_what_is_on_no_btrfs_is_not_said_to_be_installed_by_apply() -> None:
+    mounts = "== /proc/self/mounts\n/dev/sda1 / ext4 rw 0 0\n/dev/sdb /home btrfs rw 0 0\n"
+
+    one = look("snap.age", DECLARED, rigops_state=state(None, ""), boot=boot(), storage=mounts)
+
+    assert (one.status, one.subject) == ("warn", "/")
+    assert one.summary == "is on ext4, and only btrfs has snapshots"
+    assert one.fix
+    assert one.fix.kind == "hands"
+    assert one.fix.text == "remove it from subvolumes; `borg` backs up any file system"
 
 
 def test_what_pruning_held_back_is_a_warning_with_the_reason() -> None:
