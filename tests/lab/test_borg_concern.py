@@ -142,15 +142,17 @@ def test_what_is_in_the_way_blocks_with_the_fix(rig: Rig) -> None:
     assert reasons == ["borg is not installed. fix: sudo apt install borgbackup"]
 
 
-def test_without_the_passphrase_apply_fails_and_says_so_without_showing_it(rig: Rig) -> None:
-    declared = {**rig.declared["borg"], "passphrase_command": f"cat {rig.store}; exit 7"}
-    rig.declare(borg=declared)
+def test_without_the_passphrase_apply_says_why_without_showing_it_and_installs_nothing(
+    rig: Rig,
+) -> None:
+    command = f"cat {rig.store} | tee /dev/stderr; echo locked: $(cat {rig.store}) >&2; exit 7"
+    rig.declare(borg={**rig.declared["borg"], "passphrase_command": command})
     said = rig.laptop.rigops("apply", *QUIETLY)
 
     assert said.code == 1
-    assert "passphrase_command ended with 7" in said.out + said.err
+    assert "passphrase_command ended with 7: locked: ***" in said.out + said.err
     assert MARK not in said.out + said.err
-    assert rig.host.run(f"ls {CREDENTIAL} {REPOSITORY}").stdout == ""
+    assert rig.host.run(f"ls {' '.join(FILES)} {CREDENTIAL} {REPOSITORY}").stdout == ""
 
 
 @pytest.mark.story

@@ -119,8 +119,9 @@ def _other_mount(path: str, found: SnapshotsHost) -> OtherMount | None:
     every: tuple[BtrfsMount | OtherMount, ...] = (*found.mounts, *found.other_mounts)
     above = [one for one in every if is_within(path, one.target)]
     innermost = max(above, key=lambda one: len(one.target), default=None)
-    is_other = isinstance(innermost, OtherMount) and innermost.kind != _AUTOMOUNT
-    return innermost if is_other else None
+    if isinstance(innermost, BtrfsMount) or innermost is None or innermost.kind == _AUTOMOUNT:
+        return None
+    return innermost
 
 
 def on_no_btrfs(path: str, kind: str, mounted_at: str) -> tuple[str, str]:
