@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rigops.backup.host.btrfs import FLUSH_S, run_tool, take_snapshot
-from rigops.backup.host.errors import HostError
+from rigops.backup.host.errors import HostError, restore_error
 from rigops.backup.host.noted_places import demand_mounted, note_restored
 from rigops.backup.host.one_run import Interrupted, go_on_to_the_end, only_run
 from rigops.backup.host.paths import is_free, is_inside, path_beside
@@ -99,6 +99,10 @@ def restore(options: argparse.Namespace, output: Output) -> int:
     except Interrupted:
         output.error(HostError("interrupted; nothing was changed", "run it again"))
         raise
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise restore_error(options.path, error) from error
     return 0
 
 
