@@ -323,6 +323,8 @@ def test_once_it_is_let_in_a_backup_makes_the_repository_and_exports_its_key(rig
     refused = rig.laptop.rigops("backup", NAME, "--json", *INVENTORY).json()["hosts"][0]["error"]
     assert "Permission denied: '/srv/backups/rig'" in refused["message"]
     (command,) = re.findall("`(install .*?)`", refused["cure"])
+    assert command in rig.finding("borg.repository", **rig.remote())["remedy"]["text"]
+    assert command in " ".join(rig.plan(**rig.remote())["notices"])
     rig.does(command)
     done = rig.laptop.rigops("backup", NAME, "--json", *INVENTORY)
 
