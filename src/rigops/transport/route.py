@@ -190,9 +190,10 @@ def read_settings(target: Target, clock: Clock) -> Settings:
         )
     if not program:
         return read_settings_without_program(target)
+    alias = target.alias.encode(errors="surrogateescape")  # also in a locale of ASCII alone
     try:
         answer = subprocess.run(
-            [program, "-G", *config_arguments(target), "--", target.alias],
+            [program, "-G", *config_arguments(target), "--", alias],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,

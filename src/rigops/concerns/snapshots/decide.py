@@ -18,11 +18,10 @@ from rigops.backup.host.server_access import (
 from rigops.backup.host.snapshot_names import STORE
 from rigops.backup.host.snapshot_settings import SnapshotSettings
 from rigops.backup.retention import keep_text
-from rigops.concerns.snapshots.facts import BtrfsMount, OtherMount
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from rigops.concerns.snapshots.facts import FileSystem, SnapshotsHost
+    from rigops.concerns.snapshots.facts import FileSystem, OtherMount, SnapshotsHost
     from rigops.concerns.snapshots.record import SnapshotsState
     from rigops.inventory.spec.model import Snapshots
 
@@ -116,12 +115,11 @@ def blockers(declared: Snapshots, found: SnapshotsHost) -> Iterator[str]:
 
 def _other_mount(path: str, found: SnapshotsHost) -> OtherMount | None:
     """Where another file system is what has the path. What an idle automount has is not known."""
-    every: tuple[BtrfsMount | OtherMount, ...] = (*found.mounts, *found.other_mounts)
-    above = [one for one in every if is_within(path, one.target)]
-    innermost = max(above, key=lambda one: len(one.target), default=None)
-    if isinstance(innermost, BtrfsMount) or innermost is None or innermost.kind == _AUTOMOUNT:
-        return None
-    return innermost
+    btrfs = {one.target for one in found.mounts}
+    others = {one.target: one for one in found.other_mounts if one.target not in btrfs}
+    above = [one for one in (*btrfs, *others) if is_within(path, one)]
+    innermost = others.get(max(above, key=len)) if above else None
+    return None if innermost is None or innermost.kind == _AUTOMOUNT else innermost
 
 
 def on_no_btrfs(path: str, kind: str, mounted_at: str) -> tuple[str, str]:
