@@ -100,10 +100,13 @@ def test_before_the_first_apply_and_before_the_first_run_the_age_alone_says_it()
         assert (before_run, before_apply) == expected, check
 
 
-def test_before_the_first_apply_what_is_on_no_btrfs_is_not_said_to_be_installed_by_apply() -> None:
+@pytest.mark.parametrize("timer", ["", "active"])
+def test_before_the_first_run_what_is_on_no_btrfs_is_named_with_a_fix_that_can_be_done(
+    timer: str,
+) -> None:
     mounts = "== /proc/self/mounts\n/dev/sda1 / ext4 rw 0 0\n/dev/sdb /home btrfs rw 0 0\n"
 
-    one = look("snap.age", DECLARED, rigops_state=state(None, ""), boot=boot(), storage=mounts)
+    one = look("snap.age", DECLARED, rigops_state=state(None, timer), boot=boot(), storage=mounts)
 
     assert (one.status, one.subject) == ("warn", "/")
     assert one.summary == "is on ext4, and only btrfs has snapshots"
@@ -148,6 +151,16 @@ def test_a_run_that_took_none_fails_with_its_reason(
     there, summary = found("snap.age", ran(subvolumes={"/": one}), SENT)
 
     assert (there, words in summary) == (status, True)
+
+
+def test_a_target_lacks_what_no_run_could_take() -> None:
+    one = {"newest_at": None, "error": "/ does not exist"}
+    noted = ran(subvolumes={"/": one}, target={**target("present"), "newest_at": {}})
+
+    assert found("snap.target", noted) == (
+        "warn",
+        f"{DISK} has no snapshot of /: the last run could take none",
+    )
 
 
 @pytest.mark.parametrize("timer", ["inactive", "failed", ""])

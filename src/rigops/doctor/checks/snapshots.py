@@ -60,11 +60,12 @@ def age(examined: Examined) -> Finding | list[Finding]:
     twice the finest age of `keep` (two hours with `24h 7d`), where the last run could not take one,
     and where the timer does not run. After a boot there are two hours to catch up. Before the first
     run it is information; a snapshot that is dated in the future is a warning. It is unknown
-    without the host's clock. Before the first apply a path that is on no btrfs is a warning: apply
-    refuses it.
+    without the host's clock. Before the first run a path that is on no btrfs is a warning: apply
+    refuses it, or its disk is not mounted.
     """
     found = _judged(examined)
-    if isinstance(found, Finding) and found.status == "warn" and (unfit := _on_no_btrfs(examined)):
+    is_before_a_run = isinstance(found, Finding) and found.status in {"warn", "info"}
+    if is_before_a_run and (unfit := _on_no_btrfs(examined)):
         return unfit
     stopped = copies.stopped_timer(examined, UNIT, found)
     return stopped or copies.findings(found, AGE, copies.journal(UNIT))
