@@ -135,7 +135,8 @@ def test_what_is_declared_and_not_set_up_is_named_with_what_sets_it_up(
     listed: list[str],
     missing: list[str],
 ) -> None:
-    rows = [{"path": one, "nested": [], "error": None, "snapshots": []} for one in listed]
+    row: dict[str, Any] = {"nested": [], "error": None, "snapshots": []}
+    rows = [{**row, "path": one} for one in listed]
 
     @contextmanager
     def connect(_target: Target, **_options: object) -> Iterator[Connection]:
