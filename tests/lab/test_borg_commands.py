@@ -82,13 +82,14 @@ def test_the_newest_state_serves_and_it_is_said_which(rig: Rig) -> None:
     assert rig.does("cat /root/a/thesis /root/b/thesis") == "one\none"
 
 
-def test_a_tree_that_was_lost_comes_back_as_it_was(rig: Rig) -> None:
+def test_a_tree_that_was_lost_comes_back_where_it_was_as_it_was(rig: Rig) -> None:
     before = rig.does(f"cd {HOME} && {CONTENT}")
     rig.does(f"rm -rf {HOME}/sub {HOME}/thesis")
 
     for one in ("sub", "thesis"):
         path = f"{HOME}/{one}"
-        rig.answer("restore", path, "--in-place", "--yes", "--engine", "borg")
+        done = rig.answer("restore", path, "--engine", "borg")["restored"]
+        assert (done["restored_to"], done["aside"]) == (path, None)
 
     assert rig.does(f"cd {HOME} && {CONTENT}") == before
 
@@ -98,6 +99,8 @@ def test_a_drill_is_noted_and_doctor_knows_of_it(rig: Rig) -> None:
 
     assert said.code == 0, said.out + said.err
     assert f"{NAME}: the drill passed: 2 files restored" in said.out
+    newest = rig.answer("snapshots", "--engine", "borg")["subvolumes"][0]["snapshots"][-1]["name"]
+    assert f"{NAME}: made {newest} for the drill" in said.out
     doctor = rig.laptop.doctor(*INVENTORY).seen(NAME)
     found = {one["id"]: one["status"] for one in doctor.findings if one["id"].startswith("borg.")}
     assert found == dict.fromkeys(

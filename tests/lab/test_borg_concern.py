@@ -142,15 +142,17 @@ def test_what_is_in_the_way_blocks_with_the_fix(rig: Rig) -> None:
     assert reasons == ["borg is not installed. fix: sudo apt install borgbackup"]
 
 
-def test_without_the_passphrase_apply_fails_and_says_so_without_showing_it(rig: Rig) -> None:
-    declared = {**rig.declared["borg"], "passphrase_command": f"cat {rig.store}; exit 7"}
-    rig.declare(borg=declared)
+def test_without_the_passphrase_apply_says_why_without_showing_it_and_installs_nothing(
+    rig: Rig,
+) -> None:
+    command = f"cat {rig.store} | tee /dev/stderr; echo locked: $(cat {rig.store}) >&2; exit 7"
+    rig.declare(borg={**rig.declared["borg"], "passphrase_command": command})
     said = rig.laptop.rigops("apply", *QUIETLY)
 
     assert said.code == 1
-    assert "passphrase_command ended with 7" in said.out + said.err
+    assert "passphrase_command ended with 7: locked: ***" in said.out + said.err
     assert MARK not in said.out + said.err
-    assert rig.host.run(f"ls {CREDENTIAL} {REPOSITORY}").stdout == ""
+    assert rig.host.run(f"ls {' '.join(FILES)} {CREDENTIAL} {REPOSITORY}").stdout == ""
 
 
 @pytest.mark.story
@@ -289,7 +291,7 @@ def test_for_a_server_the_host_makes_a_key_and_says_what_lets_it_in(rig: Rig) ->
     assert step.endswith(f", append this line to ~/.ssh/authorized_keys: {line}")
     assert line in rig.laptop.rigops("backup", NAME, *INVENTORY).out.splitlines()
     assert rig.apply(**rig.remote())["outcome"] == "converged"
-    assert "was unreachable: " in " ".join(rig.plan(**rig.remote())["notices"])
+    assert "could not be used: " in " ".join(rig.plan(**rig.remote())["notices"])
     assert rig.finding("rigops.records", **rig.remote())["status"] == "ok"
 
 
@@ -321,6 +323,8 @@ def test_once_it_is_let_in_a_backup_makes_the_repository_and_exports_its_key(rig
     refused = rig.laptop.rigops("backup", NAME, "--json", *INVENTORY).json()["hosts"][0]["error"]
     assert "Permission denied: '/srv/backups/rig'" in refused["message"]
     (command,) = re.findall("`(install .*?)`", refused["cure"])
+    assert command in rig.finding("borg.repository", **rig.remote())["remedy"]["text"]
+    assert command in " ".join(rig.plan(**rig.remote())["notices"])
     rig.does(command)
     done = rig.laptop.rigops("backup", NAME, "--json", *INVENTORY)
 

@@ -67,7 +67,7 @@ def test_an_empty_mount_point_is_neither_backed_up_nor_taken_for_the_data(borg: 
     on.does(f"umount /data && echo wrong >{LIVE}/wrong")
 
     ran = on.run("backup")
-    planned = on.run("backup", "--dry-run")
+    planned, accepted = on.run("backup", "--dry-run"), on.run("backup", "--dry-run", "--moved")
     drilled = on.run("drill")
     mistaken = on.run("restore", "--path", LIVE, "--in-place")
     beside = on.restore(f"{LIVE}/file", "--to", "/root/found")
@@ -77,6 +77,7 @@ def test_an_empty_mount_point_is_neither_backed_up_nor_taken_for_the_data(borg: 
     made = [*ran.names("created"), *planned.names("created"), drilled.result["drill"]["archive"]]
     assert [name for name in made if not name.endswith(".partial")] == []
     assert "no file system is mounted there now" in mistaken.text
+    assert [name for name in accepted.names("created") if name.endswith(".partial")] == []
     assert on.does(f"cat {LIVE}/wrong {beside['restored_to']}") == "wrong\ndata"
     assert "is in no archive" in on.run("restore", "--path", f"{LIVE}/wrong").text
 

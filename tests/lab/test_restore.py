@@ -199,11 +199,15 @@ def test_the_table_shows_what_is_where(rig: Rig) -> None:
 @pytest.mark.story
 @PLACES
 @pytest.mark.parametrize("inside", ["thesis/text", "thesis/sparse", "thesis/link", "thesis"])
-def test_what_is_deleted_comes_back_as_it_was(rig: Rig, place: str, inside: str) -> None:
+def test_what_is_deleted_comes_back_where_it_was_as_it_was(
+    rig: Rig, place: str, inside: str
+) -> None:
     was = below(rig.before, inside)
     rig.does(f"mv {HOME}/{inside} /data/away")
 
-    done = rig.restore(f"{HOME}/{inside}", "--in-place", *from_place(rig, place))
+    done = rig.restore(f"{HOME}/{inside}", *from_place(rig, place))
+
+    assert done["restored_to"] == f"{HOME}/{inside}"
 
     if inside == "thesis/text":
         was[""][3] = 1  # its other name is another file now
@@ -230,6 +234,17 @@ def test_without_in_place_it_goes_beside_and_the_live_one_is_left_alone(
     assert rig.look(f"{HOME}/thesis/text") == changed
     assert rig.does(f"cat {HOME}/notes") == "live"
     rig.does(f"rm -r {done['restored_to']} {HOME}/notes; cp -a /run/text {HOME}/thesis/text")
+
+
+def test_what_is_beside_is_shown_with_the_command_that_puts_it_in_place(rig: Rig) -> None:
+    said = rig.rigops("restore", NAME, f"{HOME}/thesis/text", "--at", FIRST).out
+
+    line = next(one for one in said.splitlines() if "To put it where it was" in one)
+    rig.rigops(*line.partition(": rigops ")[2].split(), "--yes")
+    rig.does(f"rm {HOME}/thesis/*.restored-*")
+    assert rig.look(f"{HOME}/thesis/text")[""][9] == rig.before["thesis/text"][9]
+    assert rig.does(f"ls -d {HOME}/thesis/text.before-restore-*")
+    rig.does(f"cd {HOME}/thesis; rm text.before-*; ln -f figures/same text")
 
 
 def test_a_live_file_that_differs_is_moved_aside(rig: Rig) -> None:
@@ -344,6 +359,17 @@ def test_a_whole_subvolume_comes_beside_the_live_one(rig: Rig, place: str) -> No
     assert done["restored_to"] == f"{HOME}.restored-{SECOND.partition('-')[0]}"
     assert below(rig.look(done["restored_to"])) == below(rig.before)
     rig.does(f"btrfs -q subvolume delete {done['restored_to']} || rm -r {done['restored_to']}")
+
+
+@PLACES
+def test_a_whole_subvolume_that_is_gone_comes_back_where_it_was(rig: Rig, place: str) -> None:
+    rig.does(f"btrfs -q subvolume delete {HOME}")
+
+    done = rig.restore(HOME, *from_place(rig, place))
+
+    assert (done["restored_to"], done["aside"]) == (HOME, None)
+    assert below(rig.look(HOME)) == below(rig.before)
+    rig.does(f"btrfs subvolume show {HOME}")
 
 
 def test_a_whole_subvolume_comes_from_the_copy_where_the_first_disk_has_none(rig: Rig) -> None:

@@ -230,6 +230,14 @@ ROWS = (
         f'$(blkid -p -o value -s UUID {SECOND})/" /etc/rigops/snapshots.json',
     ),
     Row(
+        "the target's folder is a file",
+        f"unshare -m sh -ec 'mount {SECOND} /there; mv /there/rigops /there/away;"
+        " touch /there/rigops'",
+        "not followed here. move it away, or name the path without it",
+        mends=f"unshare -m sh -ec 'mount {SECOND} /there; rm /there/rigops;"
+        " mv /there/away /there/rigops'",
+    ),
+    Row(
         "the target does not write",
         f"blockdev --setro {SECOND}",
         "read-only",

@@ -71,7 +71,12 @@ def test_the_plan_shows_all_of_it_and_what_no_snapshot_will_have(
 
 def test_what_cannot_be_taken_blocks_with_the_fix(rig: Rig) -> None:
     assert "is no subvolume, in the subvolume models" in rig.blocked(subvolumes=[f"{DATA}/folder"])
-    assert "/srv is on no mounted btrfs file system" in rig.blocked(subvolumes=["/srv"])
+    kind = rig.does("findmnt -n -o FSTYPE /")
+    refused = rig.blocked(subvolumes=["/"])
+    assert f"/ is on {kind}, and only btrfs has snapshots. fix: remove it" in refused
+    assert "mount the btrfs that has it, or" in rig.blocked(subvolumes=["/srv"])
+    listed = rig.laptop.rigops("snapshots", NAME, *INVENTORY)
+    assert "/srv: declared, and not set up on the host" in listed.out
     same = rig.blocked(**_DATA, send_to=rig.uuid("/dev/sda"))
     assert f"send_to is the file system of {DATA} itself" in same
     assert "fix: declare it once" in rig.blocked(subvolumes=[DATA, f"{DATA}/"])

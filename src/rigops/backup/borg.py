@@ -36,7 +36,7 @@ class BorgEngine:
     def backup(self, *, dry_run: bool) -> Mapping[str, Any]:
         """A repository that could not be reached at apply is initialized first."""
         if dry_run:
-            consents = sorted(self.consents & {PRUNE_MOST})
+            consents = sorted(self.consents & {MOVED, PRUNE_MOST})
             return read_backup(self._ask("backup", *consents, "--dry-run"))
         if not self._is_open():
             self._ask("init", *sorted(self.consents & {MOVED}))

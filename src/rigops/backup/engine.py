@@ -92,13 +92,17 @@ class EngineFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class HostSnapshots:
-    """`raw`: the document of the host, which JSON shows as it is."""
+    """`raw`: the document of the host, which JSON shows as it is.
+
+    `not_applied`: what is declared, and the host has no settings for.
+    """
 
     subvolumes: tuple[Subvolume, ...]
     targets: tuple[BackupTarget, ...]
     foreign: tuple[ForeignTool, ...]
     raw: Mapping[str, Any]
     failures: tuple[EngineFailure, ...] = ()
+    not_applied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +155,7 @@ def judge_snapshots(found: HostSnapshots) -> Status:
     """A target that is absent is a normal state."""
     if found.failures or any(one.error for one in found.subvolumes):
         return "fail"
-    if any(one.state in {"unreachable", "failed"} for one in found.targets):
+    if found.not_applied or any(one.state in {"unreachable", "failed"} for one in found.targets):
         return "warn"
     is_torn = any(
         not place.is_complete

@@ -10,13 +10,16 @@ from rigops.backup.utc import utc_text
 from rigops.errors import usage_error
 
 ACCEPTED: Final = (
-    "the name of a snapshot or an archive, 2026-11-25, 2026-11-25T06:00, or 3d (h, d, w ago)"
+    '2026-11-25, 2026-11-25T06:00, yesterday, 3d or "3 days ago" (hours, days, weeks), or the name '
+    "of a snapshot or an archive"
 )
 
 _NAME: Final = re.compile(
     r"[0-9]{8}T[0-9]{6}Z-[a-z]+|[A-Za-z0-9][A-Za-z0-9._-]*-[0-9]{8}T[0-9]{6}Z(?:\.partial)?"
 )
-_AGO: Final = re.compile(r"(?P<number>[0-9]{1,4}) ?(?P<unit>[hdw])(?: ago)?")
+_AGO: Final = re.compile(
+    r"(?P<number>[0-9]{1,4}) ?(?P<unit>[hdw]|(?:hour|day|week)s?)(?: ago)?", re.IGNORECASE
+)
 _UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
@@ -26,7 +29,9 @@ def parse_when(text: str, now: datetime) -> str:
     if not text or _NAME.fullmatch(text):
         return text
     if ago := _AGO.fullmatch(text):
-        return utc_text(now - int(ago["number"]) * _UNITS[ago["unit"]])
+        return utc_text(now - int(ago["number"]) * _UNITS[ago["unit"][0].lower()])
+    if text.lower() == "yesterday":
+        text = str(now.date() - timedelta(days=1))
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @inventory_option
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option(
-    "--drill", is_flag=True, help="Restore a sample of the newest backup, and compare it."
+    "--drill", is_flag=True, help="Back up, restore a sample of that archive, and compare it."
 )
 @click.option(
     "--heal",

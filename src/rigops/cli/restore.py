@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     "when",
     default="",
     metavar="WHEN",
-    help="As it was then: 2026-11-24, 2026-11-24T18:30, 3d (ago), or a name "
-    "[default: the newest that has PATH].",
+    help="As it was then, by this machine's clock: yesterday, 2026-11-24, 2026-11-24T18:30, 3d "
+    "(ago), or a name [default: the newest that has PATH].",
 )
 @click.option("--place", default="", help="Only from there: local, or a target's name.")
 @click.option("--to", default="", metavar="DIR", help="Put it into DIR on the host.")
@@ -59,14 +59,15 @@ def command(
 ) -> int:
     """Bring back PATH of HOST: a file, a directory or a whole subvolume.
 
-    Takes the newest snapshot or backup that has it, and says from where it is. Puts it beside PATH
-    as PATH.restored-TIME by default. Ownership, modes, ACLs, extended attributes, hard
-    links and sparse files stay as they were. Ctrl-C leaves nothing half made.
+    Takes the newest snapshot or backup that has it, and says from where it is. Puts it back where
+    it was; where something is there, beside that, as PATH.restored-TIME. Ownership, modes, ACLs,
+    extended attributes, hard links and sparse files stay as they were. Ctrl-C leaves nothing half
+    made.
 
     \b
     Examples:
       rigops restore threadripper /home/me/thesis.tex
-      rigops restore threadripper /home/me/thesis --at 2026-11-24T18:30 --to /tmp/old
+      rigops restore threadripper /home/me/thesis --at yesterday --to /tmp/old
       rigops restore threadripper /home --in-place     all of it, also onto a new disk
     """
     if to and in_place:
@@ -106,7 +107,12 @@ def command(
     return print_answers(
         answers,
         lambda answer, width: restored_lines(
-            answer.host, answer.value, now, width, dry_run=dry_run
+            answer.host,
+            answer.value,
+            now,
+            width,
+            dry_run=dry_run,
+            is_beside=not (to or in_place),
         ),
         as_json=as_json,
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rigops.backup.engines import Engines
     from rigops.cli.hosts import AskAccess
     from rigops.hosts.access import Chosen
+    from rigops.hosts.engines import HostAnswer
 
 
 @click.command("snapshots")
@@ -63,14 +64,12 @@ def command(
         print_text(setup_script(hosts[0], inventory_path, access()))
         return 0
     chosen = choose_hosts(hosts, inventory_path)
-    from rigops.backup.engine import judge_snapshots
-    from rigops.hosts.engines import HostAnswer, ask_engines
+    from rigops.hosts.backups import list_copies
+    from rigops.hosts.engines import ask_engines
     from rigops.report.snapshots import snapshots_lines
 
     def work(host: Chosen, engines: Engines) -> HostAnswer:
-        found = engines.list(sizes=not no_sizes)
-        status = judge_snapshots(found)
-        return HostAnswer(host=host.name, status=status, done=found.raw, value=found)
+        return list_copies(host, engines, sizes=not no_sizes, engine=engine or "")
 
     def lines(answer: HostAnswer, width: int) -> Iterable[str]:
         return snapshots_lines(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -16,10 +17,15 @@ from rigops.cli.output import print_json, warn
 from rigops.errors import usage_error
 from rigops.inventory.access import UNIT_MARKER, accesses, mount_unit
 from rigops.report.terminal import print_lines, print_text
+from rigops.transport.clock import Clock
 from rigops.transport.errors import clean
+from rigops.transport.route import options_of_alias
+from rigops.transport.target import Target
 
 if TYPE_CHECKING:
     from rigops.inventory.access import Access, MountUnit
+
+_CONFIGURATION_S: Final = 30.0
 
 
 @click.command("ssh-config")
@@ -36,8 +42,9 @@ if TYPE_CHECKING:
 def command(inventory_path: Path | None, folder: Path | None, as_json: bool) -> None:
     """Print an OpenSSH configuration for the inventory.
 
-    With it ssh, scp, rsync and VS Code Remote accept the names of the inventory. Files are written
-    only with --sshfs.
+    With it ssh, scp, rsync and VS Code Remote accept the names of the inventory. What your ssh
+    configuration has for the name in `ssh_hostname`, such as a port or a key, is in it: rigops uses
+    that too. Files are written only with --sshfs.
 
     \b
     Examples:
@@ -45,7 +52,8 @@ def command(inventory_path: Path | None, folder: Path | None, as_json: bool) -> 
       rigops ssh-config --sshfs ~/rigs       also mount each home as ~/rigs/NAME
     """
     inventory = read_inventory(inventory_path)
-    hosts, unreached = accesses(inventory)
+    found, unreached = accesses(inventory)
+    hosts = [_with_configuration(host) for host in found]
     units = _units(hosts, folder)
     if as_json:
         print_json(
@@ -64,11 +72,27 @@ def command(inventory_path: Path | None, folder: Path | None, as_json: bool) -> 
     _install(units)
 
 
+def _with_configuration(host: Access) -> Access:
+    """With what rigops finds by the name in `ssh_hostname`, and OpenSSH by the inventory's not."""
+    hostname, port = (host.options.get(one) for one in ("HostName", "Port"))
+    if hostname is None:
+        return host
+    target = Target(
+        name=host.alias,
+        hostname=hostname,
+        port=int(port) if port else None,
+        user=host.options.get("User"),
+        config_file=host.options.get("Include"),
+    )
+    return replace(host, configured=options_of_alias(target, Clock(_CONFIGURATION_S)))
+
+
 def _document(host: Access, units: list[MountUnit]) -> dict[str, object]:
     unit = next((unit for unit in units if unit.host == host.alias), None)
     return {
         "host": host.alias,
         "options": host.options,
+        "configured": host.configured,
         "unit": unit and unit.name,
         "mount_point": str(unit.mount_point) if unit else None,
     }

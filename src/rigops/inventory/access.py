@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,12 @@ _MOST_PORT = 65535
 _DIGITS = re.compile(r"[0-9]{1,5}")
 _PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_~-]+")
 _WITH_TOKENS = {"HostName", "IdentityFile", "UserKnownHostsFile"}
+_OF_SEVERAL_WORDS = {
+    "GlobalKnownHostsFile",
+    "KnownHostsCommand",
+    "ProxyCommand",
+    "UserKnownHostsFile",
+}
 _OUTSIDE_UNIT_NAMES = re.compile(r"[^A-Za-z0-9:_.-]")
 _SSHFS_OPTIONS = {"IdentityFile", "UserKnownHostsFile", "ForwardAgent", "User", "Port"}
 
@@ -40,23 +48,40 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class Access:
-    """One host in terms of ssh_config(5)."""
+    """One host in terms of ssh_config(5).
+
+    `configured`: of the section of its `HostName`, which OpenSSH finds by that name alone.
+    """
 
     alias: str
     options: dict[str, str]
+    configured: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
-    def lines(self) -> list[str]:
-        """The options as a file has them: quoted, and no percent sign starts a token."""
-        return [f"{option} {_written(option, value)}" for option, value in self.options.items()]
+    def lines(self) -> Iterator[str]:
+        """The options as a file has them: the first value of an option counts."""
+        declared = {key: value for key, value in self.options.items() if key != "Include"}
+        for option, value in declared.items():
+            if option != "HostName" or option not in self.configured:
+                yield f"{option} {_written(option, value)}"
+        for option, values in self.configured.items():
+            if option == "HostName" or option not in declared:
+                yield from (f"{option} {_as_configured(option, value)}" for value in values)
+        if "Include" in self.options:
+            yield f"Include {_written('Include', self.options['Include'])}"
 
 
 def _written(option: str, value: str) -> str:
-    if option in _WITH_TOKENS:
-        value = value.replace("%", "%%")
-    if _PLAIN.fullmatch(value):
-        return value
-    return '"' + value.replace("\\", "\\\\") + '"'
+    """No percent sign starts a token."""
+    return _quoted(value.replace("%", "%%") if option in _WITH_TOKENS else value)
+
+
+def _as_configured(option: str, value: str) -> str:
+    return value if option in _OF_SEVERAL_WORDS else _quoted(value)
+
+
+def _quoted(value: str) -> str:
+    return value if _PLAIN.fullmatch(value) else '"' + value.replace("\\", "\\\\") + '"'
 
 
 def accesses(inventory: Inventory) -> tuple[list[Access], dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from textwrap import wrap
@@ -33,7 +34,11 @@ def snapshots_lines(
 ) -> list[str]:
     """Times in the zone of `now`, so that they can be given to restore as they are."""
     lines = [f"{styled(host, bold=True)}  {_state(status)}"]
-    if not found.subvolumes:
+    if found.not_applied:
+        what = ", ".join(found.not_applied)
+        lines += wrapped(f"{what}: declared, and not set up on the host", width, "  ")
+        lines += wrapped(f"fix: rigops apply; `rigops plan {host}` shows what is in its way", width)
+    elif not found.subvolumes:
         lines += wrapped("no snapshots, and none declared", width, "  ")
     newest = newest_at(found)
     for one in found.subvolumes:
@@ -57,8 +62,15 @@ def failure_lines(host: str, error: HostError, width: int) -> list[str]:
 
 
 def restored_lines(
-    host: str, done: Mapping[str, Any], now: datetime, width: int, *, dry_run: bool
+    host: str,
+    done: Mapping[str, Any],
+    now: datetime,
+    width: int,
+    *,
+    dry_run: bool,
+    is_beside: bool = False,
 ) -> list[str]:
+    """`is_beside`: no place was asked for. Where something has the path, it stays."""
     size = f", {bytes_text(done['bytes'])}" if done.get("bytes") is not None else ""
     engine = f"{done['engine']}, " if done.get("engine") not in {None, "", "btrfs"} else ""
     source = f"{_when(done.get('at'), now)} ({engine}{done.get('place')}{size})"
@@ -69,6 +81,10 @@ def restored_lines(
         lines += wrapped(f"the one before {verb} at {done['aside']}", width)
     if done.get("to_do"):
         lines += wrapped(f"to do: {done['to_do']}", width)
+    path = str(done.get("path"))
+    if is_beside and not dry_run and done.get("restored_to") != path:
+        words = ("rigops", "restore", host, path, "--at", str(done.get("snapshot")), "--in-place")
+        lines += [f"    To put it where it was: {visible(shlex.join(words))}"]
     return lines
 
 
@@ -103,15 +119,18 @@ def backup_lines(host: str, done: Mapping[str, Any], width: int, *, dry_run: boo
 
 
 def drill_lines(host: str, done: Mapping[str, Any], width: int) -> list[str]:
+    texts = []
+    if done.get("archive"):
+        texts.append(f"made {done['archive']} for the drill; `keep` counts it as any other")
     if done.get("result") == "ok":
         files = f" {done['files']} files" if done.get("files") is not None else " a sample"
-        texts = [f"the drill passed:{files} restored, and as they were backed up"]
+        texts.append(f"the drill passed:{files} restored, and as they were backed up")
         texts += _of_older(done.get("older") or {})
-        return [
-            line for one in texts for line in wrapped(f"{host}: {one}", width, "", hanging="    ")
-        ]
+    lines = [line for one in texts for line in wrapped(f"{host}: {one}", width, "", hanging="    ")]
+    if done.get("result") == "ok":
+        return lines
     why = done.get("error") or done.get("result") or "no reason given"
-    lines = wrapped(f"Error: {host}: the drill failed: {why}", width, "", hanging="    ")
+    lines += wrapped(f"Error: {host}: the drill failed: {why}", width, "", hanging="    ")
     return [*lines, *(wrapped(f"fix: {done['fix']}", width) if done.get("fix") else ())]
 
 
@@ -189,7 +208,7 @@ def _subvolume(
 
 
 def _table(snapshots: Sequence[Snapshot], now: datetime, width: int) -> Iterator[str]:
-    rows = [("when", "age", "kind", "where", "size", "why it stays")]
+    rows = [(now.strftime("when (%Z)"), "age", "kind", "where", "size", "why it stays")]
     rows += [
         _row(one, now)
         for one in sorted(snapshots, key=lambda one: (one.at, one.name), reverse=True)
@@ -254,7 +273,7 @@ def _when(at: object, now: datetime) -> str:
         found = datetime.fromisoformat(str(at).replace("Z", "+00:00"))
     except ValueError:
         return str(at)
-    return found.astimezone(now.tzinfo).strftime(_WHEN)
+    return found.astimezone(now.tzinfo).strftime(f"{_WHEN} %Z")
 
 
 def _state(status: str) -> str:

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,31 @@ _DEFAULT_KEYS: Final = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_e
 _MOST_JUMPS: Final = 8
 _SSH_PORT: Final = 22
 _OFF: Final = ("", "none", "no", "false")
+# All that a `Server` is made of.
+_OPTIONS: Final = (
+    "HostName",
+    "User",
+    "Port",
+    "IdentityFile",
+    "IdentitiesOnly",
+    "IdentityAgent",
+    "CertificateFile",
+    "PKCS11Provider",
+    "PubkeyAuthentication",
+    "GSSAPIAuthentication",
+    "ProxyJump",
+    "ProxyCommand",
+    "HostKeyAlias",
+    "UserKnownHostsFile",
+    "GlobalKnownHostsFile",
+    "KnownHostsCommand",
+    "RevokedHostKeys",
+    "HashKnownHosts",
+    "AddressFamily",
+    "BindAddress",
+    "BindInterface",
+)
+_NO_HOST: Final = "rigops-compares-with.invalid"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,9 +190,10 @@ def read_settings(target: Target, clock: Clock) -> Settings:
         )
     if not program:
         return read_settings_without_program(target)
+    alias = target.alias.encode(errors="surrogateescape")  # also in a locale of ASCII alone
     try:
         answer = subprocess.run(
-            [program, "-G", *config_arguments(target), "--", target.alias],
+            [program, "-G", *config_arguments(target), "--", alias],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
@@ -181,6 +207,25 @@ def read_settings(target: Target, clock: Clock) -> Settings:
     if answer.returncode:
         raise _bad_config(target, clean(answer.stderr))
     return parse_settings(answer.stdout.decode(errors="surrogateescape"))
+
+
+def options_of_alias(target: Target, clock: Clock) -> Settings:
+    """By ssh_config(5) option: those that the configuration has for this alias, and not for all."""
+    of_alias = read_settings(target, clock)
+    of_all = read_settings(replace(target, hostname=_NO_HOST), clock)
+    of_all["hostname"] = [target.alias]
+    return {
+        one: [_with_alias(value, target.alias) for value in of_alias[key]]
+        for one in _OPTIONS
+        if (key := one.lower()) in of_alias and of_alias[key] != of_all.get(key)
+    }
+
+
+def _with_alias(value: str, alias: str) -> str:
+    """%n would be another name where these options go to."""
+    return re.sub(
+        r"%(.)", lambda found: alias.replace("%", "%%") if found[1] == "n" else found[0], value
+    )
 
 
 def parse_settings(text: str) -> Settings:

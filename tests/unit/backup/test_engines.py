@@ -183,7 +183,7 @@ def test_consents_go_to_each_engine_that_asks_for_them_and_what_is_pruned_into_a
         asked.append(program.ask.call_args.args)
 
     shown = ("--dry-run",) if dry_run else ()
-    accepted = (PRUNE_MOST,) if dry_run else (ACCEPT_LOST, MOVED, PRUNE_MOST)
+    accepted = (MOVED, PRUNE_MOST) if dry_run else (ACCEPT_LOST, MOVED, PRUNE_MOST)
     assert asked == [
         ("snapshots", "backup", MOVED, PRUNE_MOST, *shown),
         ("borg", "backup", *accepted, *shown),

@@ -26,13 +26,18 @@ NOW = datetime(2026, 11, 25, 12, 0, tzinfo=timezone(timedelta(hours=2)))
         ("3d", "2026-11-22T10:00:00Z"),
         ("2h ago", "2026-11-25T08:00:00Z"),
         ("1w", "2026-11-18T10:00:00Z"),
+        ("2 days ago", "2026-11-23T10:00:00Z"),
+        ("1 Week", "2026-11-18T10:00:00Z"),
+        ("yesterday", "2026-11-24T21:59:59Z"),
     ],
 )
 def test_it_is_a_name_or_a_time(text: str, found: str) -> None:
     assert parse_when(text, NOW) == found
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "3", "d", "2026-11-25T25:00"])
+@pytest.mark.parametrize(
+    "text", ["tomorrow", "days ago", "2026-13-01", "3", "d", "2026-11-25T25:00"]
+)
 def test_anything_else_is_refused_with_what_is_accepted(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_when(text, NOW)

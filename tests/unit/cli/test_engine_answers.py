@@ -117,3 +117,40 @@ def test_a_host_that_answers_in_a_wrong_shape_takes_no_other_hosts_result(
     assert "20261127T000000Z-manual" in said.out
     assert "bad: the backup program on bad gave an answer that cannot be read" in said.out
     assert "TypeError" not in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    ("found", "listed", "missing"),
+    [
+        ("", [], ["/", "/mnt/backup"]),
+        ("snapshots\nborg\n", ["/"], []),
+        ("snapshots\n", ["/"], ["/mnt/backup"]),
+        ("borg\n", ["/mnt/backup"], ["/"]),
+    ],
+)
+def test_what_is_declared_and_not_set_up_is_named_with_what_sets_it_up(
+    rigops: Rigops,
+    monkeypatch: pytest.MonkeyPatch,
+    found: str,
+    listed: list[str],
+    missing: list[str],
+) -> None:
+    row: dict[str, Any] = {"nested": [], "error": None, "snapshots": []}
+    rows = [{**row, "path": one} for one in listed]
+
+    @contextmanager
+    def connect(_target: Target, **_options: object) -> Iterator[Connection]:
+        yield Connection(found, {"subvolumes": rows, "targets": [], "foreign": []})
+
+    monkeypatch.setattr(access, "connect", connect)
+    borg = {"repository": "/mnt/backup", "paths": ["/home"], "passphrase_command": "pass show rig"}
+    data = {"snapshots": {"subvolumes": ["/"]}, "borg": borg}
+    Path("inventory.py").write_text(f'hosts = [("rig", {data!r})]\n')
+
+    said = rigops("snapshots", "rig")
+    (host,) = rigops("snapshots", "rig", "--json").json()["hosts"]
+
+    assert (host["not_applied"], host["status"]) == (missing, "warn" if missing else "ok")
+    text = f"{', '.join(missing)}: declared, and not set up on the host"
+    assert (text in said.out) == bool(missing)
+    assert "none declared" not in said.out

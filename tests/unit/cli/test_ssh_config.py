@@ -74,6 +74,45 @@ def test_the_inventory_goes_before_the_configuration_that_it_includes(
     assert {"userknownhostsfile /mine", "port 2222", "user you"} <= set(said)
 
 
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
+def test_the_name_of_the_inventory_gets_all_that_the_configuration_has_for_its_hostname(
+    rigops: Rigops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh, config, block = str(shutil.which("ssh")), tmp_path / "config", tmp_path / "block"
+    config.write_text(
+        f"Include {block}\n"
+        "Host nas\n  HostName 10.0.0.5\n  Port 2222\n  ProxyJump you@bastion\n"
+        '  IdentityFile /k/%n\n  IdentityFile "/my keys/k"\n  UserKnownHostsFile /a /b\n'
+        "  User me\n  ForwardAgent yes\nHost *\n  User everywhere\n  Compression yes\n"
+    )
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ssh").write_text(f'#!/bin/sh\nexec {ssh} -F {config} "$@"\n')
+    (tmp_path / "bin/ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    hosts = [("rig", {"ssh_hostname": "nas"}), ("other", {"ssh_hostname": "nas", "ssh_user": "x"})]
+    (tmp_path / "inventory.py").write_text(f"rigs = {hosts!r}\n")
+
+    def settings(host: str) -> set[str]:
+        asked = [ssh, "-G", "-F", str(config), host]
+        said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        return {one.replace("%n", "nas") for one in said.splitlines()}
+
+    for _ in range(2):  # the block that is in force changes nothing
+        block.write_text(rigops("ssh-config").out)
+
+        every = settings("nas")
+        assert {"port 2222", "identityfile /my keys/k", "userknownhostsfile /a /b"} <= every
+        kept = {one for one in every if not one.startswith(("host ", "forwardagent", "user "))}
+        assert kept <= settings("rig")
+        assert settings("other") >= {*kept, "user x"}
+        assert "user me" in settings("rig")
+        assert "forwardagent no" in settings("rig")  # rigops lends no agent
+
+    assert "everywhere" not in block.read_text()
+    (rig, _) = rigops("ssh-config", "--json").json()["hosts"]
+    assert rig["configured"]["IdentityFile"] == ["/k/nas", "/my keys/k"]
+
+
 ODD = {
     "quote": {"ssh_key": "/home/me/it's a key"},
     "only-quote": {"ssh_key": "/home/me/it's"},

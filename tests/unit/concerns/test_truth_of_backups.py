@@ -334,6 +334,10 @@ ROWS: Final[Mapping[str, Row]] = {
     "the disk has no snapshot of one subvolume": Row(
         "snap.target", "late", {"target": {"newest_at": {}}}
     ),
+    "the disk has no snapshot of a subvolume that is missing": Row(
+        "snap.target", "late",
+        {"home": {"error": "/home does not exist"}, "target": {"newest_at": {}}},
+    ),
     "the disk is away for a day": Row(
         "snap.target", "well",
         {"target": {"state": "absent", "seen_at": ago(1), "newest_at": {"/home": ago(1)}}},

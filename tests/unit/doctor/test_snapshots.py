@@ -91,10 +91,28 @@ def test_a_record_that_cannot_be_read_is_unknown(check: str, text: str) -> None:
     assert found(check, text, SENT)[0] == "unknown"
 
 
-@pytest.mark.parametrize("check", CHECKS)
-def test_before_the_first_apply_and_before_the_first_run(check: str) -> None:
-    assert found(check, None, SENT)[0] == "info"
-    assert found(check, None, SENT, rigops_state=state(None, timer=""))[0] == "warn"
+def test_before_the_first_apply_and_before_the_first_run_the_age_alone_says_it() -> None:
+    for check in CHECKS:
+        before_run, before_apply = (
+            found(check, None, SENT, rigops_state=state(None, timer))[0] for timer in ("active", "")
+        )
+        expected = ("info", "warn") if check == "snap.age" else ("skipped", "skipped")
+        assert (before_run, before_apply) == expected, check
+
+
+@pytest.mark.parametrize("timer", ["", "active"])
+def test_before_the_first_run_what_is_on_no_btrfs_is_named_with_a_fix_that_can_be_done(
+    timer: str,
+) -> None:
+    mounts = "== /proc/self/mounts\n/dev/sda1 / ext4 rw 0 0\n/dev/sdb /home btrfs rw 0 0\n"
+
+    one = look("snap.age", DECLARED, rigops_state=state(None, timer), boot=boot(), storage=mounts)
+
+    assert (one.status, one.subject) == ("warn", "/")
+    assert one.summary == "is on ext4, and only btrfs has snapshots"
+    assert one.fix
+    assert one.fix.kind == "hands"
+    assert one.fix.text == "remove it from subvolumes; `borg` backs up any file system"
 
 
 def test_what_pruning_held_back_is_a_warning_with_the_reason() -> None:
@@ -133,6 +151,16 @@ def test_a_run_that_took_none_fails_with_its_reason(
     there, summary = found("snap.age", ran(subvolumes={"/": one}), SENT)
 
     assert (there, words in summary) == (status, True)
+
+
+def test_a_target_lacks_what_no_run_could_take() -> None:
+    one = {"newest_at": None, "error": "/ does not exist"}
+    noted = ran(subvolumes={"/": one}, target={**target("present"), "newest_at": {}})
+
+    assert found("snap.target", noted) == (
+        "warn",
+        f"{DISK} has no snapshot of /: the last run could take none",
+    )
 
 
 @pytest.mark.parametrize("timer", ["inactive", "failed", ""])

@@ -14,6 +14,7 @@ from rigops.backup.engine import (
     Snapshot,
     SnapshotPlace,
     Subvolume,
+    judge_snapshots,
 )
 from rigops.errors import HostError
 from rigops.report.snapshots import (
@@ -123,7 +124,7 @@ def test_a_restore_names_where_it_is_what_it_is_from_and_what_is_left_to_do() ->
     }  # fmt: skip
 
     assert restored_lines("rig", done, NOW, 100, dry_run=False) == [
-        "rig: /home is restored from 2026-11-25 06:00:01 (local, 5 B)",
+        "rig: /home is restored from 2026-11-25 06:00:01 UTC (local, 5 B)",
         "    the one before is at /old",
         "    to do: umount /home && mount /home",
     ]
@@ -133,8 +134,31 @@ def test_a_restore_from_a_backup_says_so() -> None:
     done = {"restored_to": "/a", "at": "2026-11-25T06:00:01Z", "place": "nas", "engine": "borg"}
 
     assert restored_lines("rig", done, NOW, 100, dry_run=True) == [
-        "rig: /a would be restored from 2026-11-25 06:00:01 (borg, nas)"
+        "rig: /a would be restored from 2026-11-25 06:00:01 UTC (borg, nas)"
     ]
+
+
+def test_what_was_put_beside_comes_with_the_command_that_puts_it_in_place() -> None:
+    done = {"path": "/my a", "restored_to": "/my a.restored", "snapshot": "S", "place": "local"}
+
+    def lines(*, dry_run: bool, **changed: str) -> list[str]:
+        return restored_lines("rig", {**done, **changed}, NOW, 40, dry_run=dry_run, is_beside=True)
+
+    finish = "    To put it where it was: rigops restore rig '/my a' --at S --in-place"
+    assert lines(dry_run=False)[-1] == finish
+    assert finish not in lines(dry_run=True)
+    assert not any("rigops restore" in one for one in lines(dry_run=False, restored_to="/my a"))
+
+
+def test_what_is_declared_and_not_set_up_is_not_called_undeclared() -> None:
+    found = HostSnapshots(subvolumes=(), targets=(), foreign=(), raw={}, not_applied=("/", "/srv"))
+
+    lines = snapshots_lines("rig", judge_snapshots(found), found, NOW, 80, verbose=False)
+
+    assert judge_snapshots(found) == "warn"
+    assert "  /, /srv: declared, and not set up on the host" in lines
+    assert any("`rigops plan rig`" in one for one in lines)
+    assert not any("none declared" in one for one in lines)
 
 
 def test_an_engine_that_fails_is_an_error_below_the_others() -> None:
@@ -162,6 +186,15 @@ def test_a_drill_says_what_it_compared_or_why_it_failed() -> None:
         "Error: rig: the drill failed: /a differs",
         "    fix: x",
     ]
+
+
+@pytest.mark.parametrize("result", ["ok", "failed"])
+def test_a_drill_says_which_archive_it_made(result: str) -> None:
+    done = {"result": result, "files": 20, "archive": "rig-20261101T060000Z"}
+
+    assert drill_lines("rig", done, 100)[0] == (
+        "rig: made rig-20261101T060000Z for the drill; `keep` counts it as any other"
+    )
 
 
 def test_what_is_to_be_healed_is_named_with_the_command_that_does() -> None:

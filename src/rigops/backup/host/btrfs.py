@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 FLUSH_S = 3600.0  # what memory has of a file system goes to a slow disk
 
-_HANGS = "see `dmesg` and the cables: a disk that does not answer hangs what uses it"
+HANGS = "see `dmesg` and the cables: a disk that does not answer hangs what uses it"
 _BTRFS_MEANINGS = (
     ("No space left on device", "the file system is full", "remove files or snapshots there"),
     (
@@ -70,7 +70,7 @@ def run_tool(what: str, words: Sequence[str], most_s: float = SILENCE_S) -> str:
     try:
         done = run_bounded(words, most_s=most_s, env={**os.environ, "LC_ALL": "C"})
     except ChildError as error:
-        raise HostError(f"{what}: {words[0]} {error}", _HANGS) from None
+        raise HostError(f"{what}: {words[0]} {error}", HANGS) from None
     if done.code != 0:
         raise BtrfsError(what, done.errors)
     return done.output.decode(errors="surrogateescape")

@@ -6,8 +6,8 @@ import errno
 
 _FIXES = {
     errno.ENOSPC: "remove files or snapshots there",
-    errno.ELOOP: "name the path without it; or restore with --to DIR",
-    errno.ENOTDIR: "name the path without it; or restore with --to DIR",
+    errno.ELOOP: "move it away, or name the path without it",
+    errno.ENOTDIR: "move it away, or name the path without it",
 }
 
 
@@ -23,3 +23,14 @@ class HostError(Exception):
 def as_host_error(what: str, error: OSError) -> HostError:
     where = f"{error.filename}: " if error.filename else ""
     return HostError(f"{what}: {where}{error.strerror or error}", _FIXES.get(error.errno or 0, ""))
+
+
+def restore_error(path: str, error: OSError) -> HostError:
+    """Where a link or a file is in the way, another folder helps."""
+    found = as_host_error(path, error)
+    is_led_away = error.errno in {errno.ELOOP, errno.ENOTDIR}
+    return (
+        HostError(found.message, "name the path without it, or use --to DIR")
+        if is_led_away
+        else found
+    )

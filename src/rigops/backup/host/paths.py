@@ -15,6 +15,11 @@ def is_inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
+def is_free(path: str) -> bool:
+    """Nothing has the name, and the folder for it is there."""
+    return os.path.isdir(os.path.dirname(path)) and not os.path.lexists(path)
+
+
 def path_beside(path: str, to: str, at: datetime) -> str:
     """Where a restore goes that replaces nothing: a path that is free, unless it is in `to`."""
     name = os.path.basename(path) or "root"

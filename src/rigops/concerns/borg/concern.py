@@ -52,7 +52,7 @@ def _records() -> tuple[HostRecord, ...]:
             "how old the newest backup is, and whether it was checked, is unknown until the next "
             "run",
             of_schema(record.SCHEMA),
-            "remove it; the next run of rigops-borg writes it anew",
+            "remove it; the next run of rigops-borg writes a new one",
         ),
         HostRecord(
             record.KEY_PATH,

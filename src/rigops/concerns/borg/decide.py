@@ -242,7 +242,7 @@ def notices(declared: Borg, found: BorgHost, state: BorgState | None) -> Iterato
         # How a key is let in is said in the step for that.
         is_said = AUTHORIZED_KEYS in known.fix
         fix = f". fix: {known.fix}" if known.fix and not is_said else ""
-        yield f"at {state.at} the repository was {known.state}: {known.error}{fix}"
+        yield f"at {state.at} the repository could not be used: {known.error}{fix}"
 
 
 def is_initialized(declared: Borg, state: BorgState | None) -> bool:

@@ -19,7 +19,10 @@ from rigops.concerns.borg import decide, record
 from rigops.concerns.borg.decide import DRILL_UNIT, KNOWN_HOSTS, SETTINGS, UNIT, WATCHED
 from rigops.concerns.borg.facts import BorgHostFact
 from rigops.concerns.borg.host.borg_meanings import DOES_NOT_OPEN
-from rigops.concerns.borg.passphrase_command import PassphraseCommand
+from rigops.concerns.borg.passphrase_command import (
+    AskPassphraseCommand,
+    StorePassphraseCommand,
+)
 from rigops.concerns.borg.record import KEY, PUBLIC_KEY
 from rigops.errors import RigopsError
 from rigops.facts.sections import RigopsState
@@ -35,7 +38,15 @@ from rigops.ownership.owned_files import (
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.commands import blockers
-from rigops.plan.context import announce, headline, next_step, notice, plan_of, warning
+from rigops.plan.context import (
+    announce,
+    headline,
+    housekeeping,
+    next_step,
+    notice,
+    plan_of,
+    warning,
+)
 from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
@@ -84,6 +95,7 @@ def back_up(declared: Borg, *, vault: str | None) -> None:
         warning(host, CONCERN, text)
     for text in decide.notices(declared, found, _state()):
         notice(host, CONCERN, text)
+    passphrase_asked(name="Passphrase, on this machine", declared=declared)
     owned_program(name=PROGRAM, concern=CONCERN, program=CONCERN)
     owned_file(
         name=SETTINGS,
@@ -143,6 +155,16 @@ def borg_undeclared(*, declared: bool) -> None:
 
 
 @operation()
+def passphrase_asked(*, declared: Borg) -> Generator[StringCommand, None, None]:
+    """Ask for the passphrase where the host has none: without it nothing is to be installed."""
+    if decide.has_passphrase(host.get_fact(BorgHostFact)):
+        host.noop("the passphrase is there")
+        return
+    housekeeping(host, CONCERN, "the passphrase")
+    yield AskPassphraseCommand(declared.passphrase_command or "")
+
+
+@operation()
 def passphrase(*, declared: Borg, encrypted: bool) -> Generator[StringCommand, None, None]:
     """Have the passphrase where the units load it from. No plan and no record knows of it.
 
@@ -154,7 +176,7 @@ def passphrase(*, declared: Borg, encrypted: bool) -> Generator[StringCommand, N
     path = CREDENTIAL if encrypted else PASSPHRASE
     announce(host, Change(CONCERN, "file", path, None, _NOT_SHOWN))
     tried = PROGRAM if decide.is_initialized(declared, _state()) else ""
-    yield PassphraseCommand(declared.passphrase_command or "", encrypted=encrypted, program=tried)
+    yield StorePassphraseCommand(encrypted=encrypted, program=tried)
 
 
 @operation()

@@ -46,7 +46,7 @@ def _records() -> tuple[HostRecord, ...]:
             record.PATH,
             "how old the newest snapshots are is unknown until the next run",
             of_schema(record.SCHEMA),
-            "remove it; the next run of rigops-snapshots writes it anew",
+            "remove it; the next run of rigops-snapshots writes a new one",
         ),
     )
 

@@ -21,7 +21,7 @@ from rigops.backup.retention import keep_text
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from rigops.concerns.snapshots.facts import FileSystem, SnapshotsHost
+    from rigops.concerns.snapshots.facts import FileSystem, OtherMount, SnapshotsHost
     from rigops.concerns.snapshots.record import SnapshotsState
     from rigops.inventory.spec.model import Snapshots
 
@@ -30,6 +30,7 @@ SCRUB_UNIT: Final = "rigops-scrub"
 KNOWN_HOSTS: Final = "/etc/rigops/snapshots_known_hosts"
 SETUP_OPTION: Final = "--target-setup"
 _PYTHON: Final = (3, 8)
+_AUTOMOUNT: Final = "autofs"
 _DOCKER: Final = "btrfs/subvolumes/"
 _SHOWN: Final = 3
 
@@ -48,7 +49,7 @@ def is_remote(send_to: str | None) -> bool:
 
 def locate(path: str, found: SnapshotsHost) -> Located | None:
     """None: it is on no btrfs. It may be a folder in a subvolume all the same."""
-    below = [one for one in found.mounts if _is_within(path, one.target)]
+    below = [one for one in found.mounts if is_within(path, one.target)]
     if not below:
         return None
     mount = max(reversed(below), key=lambda one: len(one.target))  # the last one hides the others
@@ -92,10 +93,15 @@ def blockers(declared: Snapshots, found: SnapshotsHost) -> Iterator[str]:
         yield f"snapshots need Python 3.8, and /usr/bin/python3 is {version}. fix: update it"
     if is_remote(declared.send_to) and not {"ssh", "ssh-keygen"} <= found.tools:
         yield "send_to needs ssh and ssh-keygen. fix: sudo apt install openssh-client"
-    if "btrfs" not in found.tools:
+    others = {path: other for path in declared.subvolumes if (other := _other_mount(path, found))}
+    for path, other in others.items():
+        what, fix = on_no_btrfs(path, other.kind, other.target)
+        yield f"{what}. fix: {fix}"
+    left = [path for path in declared.subvolumes if path not in others]
+    if left and "btrfs" not in found.tools:
         yield "snapshots need btrfs-progs. fix: sudo apt install btrfs-progs"
         return
-    places = {path: locate(path, found) for path in declared.subvolumes}
+    places = {path: locate(path, found) for path in left}
     for path, located in places.items():
         yield from _unfit(path, located)
     yield from _overlaps(declared.subvolumes, [one for one in places.values() if one])
@@ -105,6 +111,24 @@ def blockers(declared: Snapshots, found: SnapshotsHost) -> Iterator[str]:
             f"send_to is the file system of {own[declared.send_to]} itself: a copy there is lost "
             "with it. fix: declare the UUID of another disk (`sudo blkid`)"
         )
+
+
+def _other_mount(path: str, found: SnapshotsHost) -> OtherMount | None:
+    """Where another file system is what has the path. What an idle automount has is not known."""
+    btrfs = {one.target for one in found.mounts}
+    others = {one.target: one for one in found.other_mounts if one.target not in btrfs}
+    above = [one for one in (*btrfs, *others) if is_within(path, one)]
+    innermost = others.get(max(above, key=len)) if above else None
+    return None if innermost is None or innermost.kind == _AUTOMOUNT else innermost
+
+
+def on_no_btrfs(path: str, kind: str, mounted_at: str) -> tuple[str, str]:
+    """And what to do about it: a path that is no mount point may have a disk that is missing."""
+    mount = "" if mounted_at == path else "mount the btrfs that has it, or "
+    return (
+        f"{path} is on {kind}, and only btrfs has snapshots",
+        f"{mount}remove it from subvolumes; `borg` backs up any file system",
+    )
 
 
 def _unfit(path: str, located: Located | None) -> Iterator[str]:
@@ -232,5 +256,5 @@ def undone_notice(paths: Sequence[str]) -> str:
     )
 
 
-def _is_within(path: str, folder: str) -> bool:
+def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")

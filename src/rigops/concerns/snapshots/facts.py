@@ -15,6 +15,7 @@ from rigops.probe.section import Section
 from rigops.probe.text import assignments, blocks, lines
 
 MOUNTS: Final = "grep btrfs /proc/self/mountinfo"
+OTHER_MOUNTS: Final = "grep -v btrfs /proc/self/mountinfo"
 PYTHON: Final = "python3 -V"
 TOOLS: Final = "command -v"
 DISKS: Final = "blkid -t TYPE=btrfs"
@@ -30,6 +31,7 @@ _UUID = re.compile(r"uuid: ([0-9a-f-]{36})")
 _LISTED = re.compile(r"ID [0-9]+ .*?\bpath (?P<path>.*)")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _MOUNT = re.compile(r"\S+ \S+ (?P<device>\S+) (?P<root>\S+) (?P<target>\S+) .* - btrfs .*")
+_OTHER_MOUNT = re.compile(r"\S+ \S+ \S+ \S+ (?P<target>\S+) .*? - (?P<kind>\S+) .*")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,14 @@ class BtrfsMount:
     target: str
     root: str
     device: str
+
+
+@dataclass(frozen=True)
+class OtherMount:
+    """Of no btrfs."""
+
+    target: str
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,7 @@ class SnapshotsHost:
     python: tuple[int, int] | None = None
     tools: frozenset[str] = frozenset()
     mounts: tuple[BtrfsMount, ...] = ()
+    other_mounts: tuple[OtherMount, ...] = ()
     file_systems: Mapping[str, FileSystem] = field(default_factory=dict)
     disks: frozenset[str] = frozenset()
     scrub_timers: tuple[str, ...] = ()
@@ -82,6 +93,11 @@ def parse(text: str) -> SnapshotsHost:
         python=(int(version[1]), int(version[2])) if version else None,
         tools=frozenset(one.rpartition("/")[2] for one in lines(found.get(TOOLS, ""))),
         mounts=mounts,
+        other_mounts=tuple(
+            OtherMount(_plain(one["target"]), one["kind"])
+            for line in lines(found.get(OTHER_MOUNTS, ""))
+            if (one := _OTHER_MOUNT.fullmatch(line))
+        ),
         file_systems={
             head.removeprefix(UUID): _file_system(found, uuid[1], head.removeprefix(UUID))
             for head, body in found.items()
@@ -139,6 +155,8 @@ command -v ssh-keygen
 command -v ssh
 block "{MOUNTS}"
 grep ' - btrfs ' /proc/self/mountinfo
+block "{OTHER_MOUNTS}"
+grep -v ' - btrfs ' /proc/self/mountinfo | head -n 4000
 if command -v btrfs >/dev/null; then
     known=
     grep ' - btrfs ' /proc/self/mountinfo | while read -r _ _ device _ target _; do

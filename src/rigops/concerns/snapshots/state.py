@@ -89,7 +89,9 @@ def _judge_target(
     if state == "present" and not lacking:
         return plain._replace(why=f"{name} has snapshots up to {oldest}")
     if state == "present":
-        why = f"{name} has no snapshot of {', '.join(lacking)} yet"
+        is_taken = not any((noted["subvolumes"].get(one) or {}).get("error") for one in lacking)
+        so_far = " yet" if is_taken else ": the last run could take none"
+        why = f"{name} has no snapshot of {', '.join(lacking)}{so_far}"
         return plain._replace(status=IN_DOUBT, why=why)
     return plain._replace(status=FAILING if state == "failed" else UNKNOWN, why=about)
 

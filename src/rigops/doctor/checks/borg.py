@@ -125,7 +125,7 @@ def key(examined: Examined) -> Finding:
     """
     found, noted = _judged(examined), _record(examined)
     if isinstance(found, Finding):
-        return found
+        return copies.beside(found)
     if noted is None:
         return Finding("unknown", f"{record.PATH} cannot be read")
     if not noted.repository.id:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
 from rigops.concerns.snapshots import record
-from rigops.concerns.snapshots.decide import UNIT, nested_text, read_back
+from rigops.concerns.snapshots.decide import (
+    UNIT,
+    is_within,
+    nested_text,
+    on_no_btrfs,
+    read_back,
+)
 from rigops.concerns.snapshots.state import AGE, TARGET, UNPRUNED, judge_snapshots
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
@@ -14,6 +20,7 @@ from rigops.doctor.once import once
 from rigops.doctor.views import copies
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.probe.sections.storage import SECTION as STORAGE
 
 if TYPE_CHECKING:
     from rigops.concerns.state import State
@@ -39,7 +46,13 @@ def _judged(examined: Examined) -> Finding | list[State]:
     )
 
 
-@Check("snap.age", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
+@Check(
+    "snap.age",
+    needs=(*_NEEDS, STORAGE),
+    needs_gpu=False,
+    fixes=("apply", "hands"),
+    keys=_KEYS,
+)
 def age(examined: Examined) -> Finding | list[Finding]:
     """Each declared subvolume has a snapshot that is new enough.
 
@@ -47,11 +60,29 @@ def age(examined: Examined) -> Finding | list[Finding]:
     twice the finest age of `keep` (two hours with `24h 7d`), where the last run could not take one,
     and where the timer does not run. After a boot there are two hours to catch up. Before the first
     run it is information; a snapshot that is dated in the future is a warning. It is unknown
-    without the host's clock.
+    without the host's clock. Before the first run a path that is on no btrfs is a warning: apply
+    refuses it, or its disk is not mounted.
     """
     found = _judged(examined)
+    is_before_a_run = isinstance(found, Finding) and found.status in {"warn", "info"}
+    if is_before_a_run and (unfit := _on_no_btrfs(examined)):
+        return unfit
     stopped = copies.stopped_timer(examined, UNIT, found)
     return stopped or copies.findings(found, AGE, copies.journal(UNIT))
+
+
+def _on_no_btrfs(examined: Examined) -> list[Finding]:
+    declared, mounts = examined.spec.snapshots, examined.snapshot[STORAGE].or_empty.mounts or ()
+    found = []
+    for path in declared.subvolumes if declared else ():
+        above = [one for one in mounts if is_within(path, one.target)]
+        mount = max(reversed(above), key=lambda one: len(one.target), default=None)
+        if mount and mount.type not in {"btrfs", "autofs"}:
+            what, text = on_no_btrfs(path, mount.type, mount.target)
+            summary, fix = what.removeprefix(f"{path} "), Fix(kind="hands", text=text)
+            evidence = (Evidence(STORAGE.name, mount.line),)
+            found.append(Finding("warn", summary, evidence, subject=path, fix=fix))
+    return found
 
 
 @Check("snap.target", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
@@ -77,7 +108,7 @@ def nested(examined: Examined) -> Finding | list[Finding]:
     """
     judged, declared = _judged(examined), examined.spec.snapshots
     if isinstance(judged, Finding):
-        return judged
+        return copies.beside(judged)
     text = examined.snapshot[RIGOPS_STATE].or_empty.records.get(record.PATH)
     state = json_fields.readable(record.parse, text)
     if state is None or declared is None:

@@ -27,6 +27,7 @@ FREE: Final = Fix(
     "`rigops backup HOST --prune-most`",
 )
 _STATUSES: Final[Mapping[StateStatus, Status]] = {**SELF_CHECK, HELD: "info"}
+_OF_ALL: Final = ("borg.age", "snap.age")
 
 Judge = Callable[["str | None", Moment], list[State]]
 
@@ -79,8 +80,15 @@ def finding(state: State, fix: Fix, section: str = RIGOPS_STATE.name) -> Finding
 
 def findings(found: Finding | list[State], check: str, fix: Fix) -> Finding | list[Finding]:
     if isinstance(found, Finding):
-        return found
+        return found if check in _OF_ALL else beside(found)
     return [finding(one, fix) for one in found if one.check == check]
+
+
+def beside(found: Finding) -> Finding:
+    """Of another check than that of the age, which alone says what is to be said of all."""
+    if found.status in {"unknown", "skipped"}:
+        return found
+    return Finding("skipped", f"nothing to judge: {found.summary}")
 
 
 def journal(unit: str) -> Fix:

@@ -109,7 +109,7 @@ def test_without_encrypted_credentials_it_is_said_where_the_passphrase_lies() ->
 def test_trouble_of_the_last_run_is_shown_for_this_repository_alone() -> None:
     known = state(state="locked", error="locked by nas for 9 days", fix="see who runs")
 
-    assert "was locked: locked by nas for 9 days. fix: see who runs" in " ".join(
+    assert "could not be used: locked by nas for 9 days. fix: see who runs" in " ".join(
         decide.notices(declare(), HOST, known)
     )
     other = declare(repository="/c/rig")

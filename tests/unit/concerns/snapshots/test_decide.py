@@ -15,7 +15,7 @@ from rigops.backup.host.server_access import snapshots_key_line
 from rigops.backup.host.snapshot_settings import SnapshotSettings, read_snapshot_settings
 from rigops.concerns.registry import read
 from rigops.concerns.snapshots import decide
-from rigops.concerns.snapshots.facts import BtrfsMount, FileSystem, SnapshotsHost
+from rigops.concerns.snapshots.facts import BtrfsMount, FileSystem, OtherMount, SnapshotsHost
 from rigops.concerns.snapshots.record import SnapshotsState, TargetState
 from rigops.hostside.packing import pack
 
@@ -80,9 +80,32 @@ def test_a_folder_is_refused_with_the_subvolume_that_it_is_in(path: str, words: 
     assert words in reason
 
 
-def test_what_is_on_no_btrfs_is_refused() -> None:
-    (reason,) = blocked("/home", host=replace(HOST, mounts=()))
-    assert "is on no mounted btrfs file system. fix: mount it" in reason
+@pytest.mark.parametrize(
+    ("others", "what", "fix"),
+    [
+        ((), "on no mounted btrfs", "mount it, or remove it from subvolumes"),
+        ((OtherMount("/home", "autofs"),), "on no mounted btrfs", "mount it"),
+        ((OtherMount("/", "ext4"),), "on ext4, and only btrfs", "mount the btrfs that has it, or"),
+        (
+            (OtherMount("/", "ext4"), OtherMount("/home", "xfs")),
+            "on xfs, and only btrfs",
+            "remove it from subvolumes; `borg` backs up any file system",
+        ),
+    ],
+)
+@pytest.mark.parametrize("tools", [HOST.tools, frozenset[str]()])
+def test_what_is_on_no_btrfs_is_refused_with_what_can_be_done(
+    others: tuple[OtherMount, ...], what: str, fix: str, tools: frozenset[str]
+) -> None:
+    host = replace(HOST, mounts=(), other_mounts=others)
+
+    (said,) = blocked("/home", host=replace(host, tools=tools))
+
+    if "only" in what or tools:
+        assert said.startswith(f"/home is {what}")
+        assert f". fix: {fix}" in said
+    else:
+        assert said.startswith("snapshots need btrfs-progs")
 
 
 @pytest.mark.parametrize(

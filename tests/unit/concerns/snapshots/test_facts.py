@@ -10,6 +10,7 @@ from rigops.concerns.snapshots.facts import (
     SECTION,
     BtrfsMount,
     FileSystem,
+    OtherMount,
     SnapshotsHost,
     parse,
 )
@@ -29,6 +30,10 @@ Python 3.11.2
 == grep btrfs /proc/self/mountinfo
 29 1 0:25 /@ / rw,relatime shared:1 - btrfs /dev/sda2 rw,space_cache=v2,subvolid=256,subvol=/@
 60 29 0:25 /@home /home/my\\040files rw - btrfs /dev/sda2 rw,subvolid=257
+garbage
+== grep -v btrfs /proc/self/mountinfo
+22 29 0:21 / /proc rw,nosuid shared:5 - proc proc rw
+31 29 8:1 / /my\\040disk rw - ext4 /dev/sda1 rw
 garbage
 == btrfs filesystem show 0:25
 Label: none  uuid: {UUID}
@@ -62,6 +67,7 @@ def test_all_of_it_is_read() -> None:
         python=(3, 11),
         tools=frozenset({"btrfs", "ssh"}),
         mounts=(BtrfsMount("/", "/@", "0:25"), BtrfsMount("/home/my files", "/@home", "0:25")),
+        other_mounts=(OtherMount("/proc", "proc"), OtherMount("/my disk", "ext4")),
         file_systems={"0:25": FileSystem(UUID, subvolumes, frozenset({snapshot}))},
         disks=frozenset({UUID}),
         scrub_timers=("btrfs-scrub@-.timer",),

@@ -13,6 +13,7 @@ from rigops.backup.host.errors import HostError
 from rigops.backup.host.mounted import mount_of, mounted_below
 from rigops.backup.host.noted_places import demand_mounted, note_restored
 from rigops.backup.host.one_run import only_run
+from rigops.backup.host.paths import is_free
 from rigops.backup.host.snapshot_settings import read_snapshot_settings
 from rigops.backup.host.subvolumes import file_system_uuid
 from rigops.backup.host.unfinished import clear_unfinished
@@ -71,11 +72,12 @@ _PLACEHOLDER = ".rigops-restore-placeholder"  # borg replaces an empty folder by
 
 
 class ArchiveRequest(NamedTuple):
-    """`of`: the host that made the archives."""
+    """`of`: the host that made the archives. `replaces`: also what is there."""
 
     paths: RestorePaths
     wish: ArchiveWish
     in_place: bool
+    replaces: bool
     of: str
 
     @property
@@ -130,7 +132,9 @@ def _read_restore_request(options: argparse.Namespace) -> ArchiveRequest:
     paths = read_restore_paths(options)
     if paths.path == "/" and not paths.to:
         raise HostError("/ is in use and cannot be replaced here", "use --to DIR")
-    return ArchiveRequest(paths, parse_archive_wish(options.at), options.in_place, options.of)
+    is_gone = not paths.to and is_free(paths.path)
+    wish, replaces = parse_archive_wish(options.at), options.in_place
+    return ArchiveRequest(paths, wish, replaces or is_gone, replaces, options.of)
 
 
 def _choose_archive(borg: Borg, request: ArchiveRequest) -> tuple[Archive, Found]:
@@ -162,7 +166,7 @@ class _Restoring:
     @property
     def fills_folder(self) -> bool:
         """A mount point and a subvolume stay what they are: only what is inside is replaced."""
-        if not self._request.in_place:
+        if not self._request.replaces:
             return False
         try:
             with open_parent(self._request.path) as entry:
@@ -240,7 +244,7 @@ class _Restoring:
             os.utime(made.number, ns=(found.st_atime_ns, found.st_mtime_ns))
 
     def _rename(self, made: Entry, live: Entry, target: str) -> dict[str, Any]:
-        if not self._request.in_place or live.look() is None:
+        if not self._request.replaces or live.look() is None:
             move(made, live)
             return {"restored_to": target}
         aside = live.folder.entry(f"{live.name}.before-restore-{stamp(utc_now())}")

@@ -85,7 +85,7 @@ def back_up(options: argparse.Namespace, output: Output) -> int:
     settings = demand_borg_settings()
     borg = open_borg(settings, options)
     if options.dry_run:
-        return _plan(borg, output, prunes_most=options.prune_most)
+        return _plan(borg, output, options)
     try:
         with only_borg_run():
             run = BorgRun(
@@ -103,11 +103,12 @@ def back_up(options: argparse.Namespace, output: Output) -> int:
         return 0
 
 
-def _plan(borg: Borg, output: Output, *, prunes_most: bool) -> int:
+def _plan(borg: Borg, output: Output, options: argparse.Namespace) -> int:
     settings = borg.settings
     listing = list_repository(borg)
     now = utc_now()
-    occasion = present_occasion(settings, now)._replace(has_consent=prunes_most)
+    occasion = present_occasion(settings, now, accepts_moved=options.moved)
+    occasion = occasion._replace(has_consent=options.prune_most)
     name = free_archive_name(settings.host, now, listing.names, is_partial=bool(occasion.missing))
     output.notice(f"would create {name}")
     going, held = plan_pruning(settings, (*listing.names, name), now, occasion)
@@ -125,11 +126,15 @@ def _plan(borg: Borg, output: Output, *, prunes_most: bool) -> int:
     return 0
 
 
-def present_occasion(settings: BorgSettings, now: datetime) -> Occasion:
+def present_occasion(
+    settings: BorgSettings, now: datetime, *, accepts_moved: bool = False
+) -> Occasion:
     """As far as it is known without a run."""
     clock = judge_clock(read_runs(read_borg_state()), now, find_unsynchronized())
     missing = tuple(
-        path for path in settings.paths if not os.path.lexists(path) or is_elsewhere(path)
+        path
+        for path in settings.paths
+        if not os.path.lexists(path) or (is_elsewhere(path) and not accepts_moved)
     )
     return Occasion(missing, clock.doubt)
 

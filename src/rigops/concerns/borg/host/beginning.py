@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rigops.backup.host.errors import HostError
 from rigops.concerns.borg.host.borg_meanings import (
     ABSENT,
+    DOES_NOT_OPEN,
     NO_REPOSITORY,
     SOMETHING_THERE,
     BorgError,
@@ -16,6 +17,7 @@ from rigops.concerns.borg.host.borg_run_lock import only_borg_run
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
 from rigops.concerns.borg.host.borg_state import known_repository, read_borg_state, write_borg_state
 from rigops.concerns.borg.host.repository import (
+    Listing,
     RepositoryError,
     list_repository,
     open_borg,
@@ -43,21 +45,12 @@ def init(options: argparse.Namespace, output: Output) -> int:
     settings = demand_borg_settings()
     borg = open_borg(settings, options)
     with only_borg_run():
-        is_new = False
         try:
-            listing = list_repository(borg)
+            listing, is_new = _open_or_make(borg, settings)
         except RepositoryError as error:
-            # As a server's administrator makes it for this host. Here it may be a mount point.
-            may_be_empty = NO_REPOSITORY in error.message and not settings.folder
-            is_known = known_repository(settings.repository).get("id")
-            if is_known or not (error.state == ABSENT or may_be_empty):
-                raise
-            try:
-                _make(borg, settings)
-            except RepositoryError as refused:
-                raise (error if SOMETHING_THERE in refused.message else refused) from refused
-            is_new = True
-            listing = list_repository(borg)
+            if not settings.folder and DOES_NOT_OPEN not in error.message:
+                _note_refusal(borg, error)
+            raise
         known = known_repository(settings.repository)
         found = repository_state(borg, known, listing, None)
         if is_new:
@@ -70,6 +63,29 @@ def init(options: argparse.Namespace, output: Output) -> int:
     output.notice(f"{settings.repository}: {done}, borg {borg.version}")
     output.result({"initialized": is_new, "id": listing.number, "borg": str(borg.version)})
     return 0
+
+
+def _open_or_make(borg: Borg, settings: BorgSettings) -> tuple[Listing, bool]:
+    try:
+        return list_repository(borg), False
+    except RepositoryError as error:
+        # As a server's administrator makes it for this host. Here it may be a mount point.
+        may_be_empty = NO_REPOSITORY in error.message and not settings.folder
+        is_known = known_repository(settings.repository).get("id")
+        if is_known or not (error.state == ABSENT or may_be_empty):
+            raise
+        try:
+            _make(borg, settings)
+        except RepositoryError as refused:
+            raise (error if SOMETHING_THERE in refused.message else refused) from refused
+        return list_repository(borg), True
+
+
+def _note_refusal(borg: Borg, error: RepositoryError) -> None:
+    """By a server, where a person does one thing after the other: plan and doctor say the next."""
+    known, before = known_repository(borg.repository), read_borg_state()
+    found = repository_state(borg, known, None, error)
+    write_borg_state({**(before if known else {}), "repository": found})
 
 
 def _make(borg: Borg, settings: BorgSettings) -> None:

@@ -123,7 +123,7 @@ _BORG_MEANINGS = (
         "RepositoryReplay",
         FAILED,
         "the repository is older than it was at the last run",
-        "check whether somebody restored an old copy of it",
+        "check whether an old copy of it was restored",
     ),
     BorgMeaning(
         "KeyNotFound",

@@ -56,7 +56,7 @@ def drill(options: argparse.Namespace, output: Output) -> int:
     found: dict[str, Any] = {}
     with only_borg_run():
         try:
-            found, older = _drill(borg, output)
+            older = _drill(borg, output, found)
             if found["differing"]:
                 names = ", ".join(found["differing"][:3])
                 error = HostError(
@@ -86,8 +86,8 @@ def drill(options: argparse.Namespace, output: Output) -> int:
     return int(error is not None and not is_put_off)
 
 
-def _drill(borg: Borg, output: Output) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What was found, and the archives that were there before."""
+def _drill(borg: Borg, output: Output, found: dict[str, Any]) -> tuple[str, ...]:
+    """The archives that were there before. `found` gets what is known, however far it comes."""
     listing = list_repository(borg)
     check_signatures(borg, known_repository(borg.repository))
     settings = borg.settings
@@ -98,6 +98,7 @@ def _drill(borg: Borg, output: Output) -> tuple[dict[str, Any], tuple[str, ...]]
         # An archive of this very source: what differs then was not changed meanwhile.
         began_ns = time.time_ns()
         name = create_archive(borg, list(present), listing.names, output, [])["name"]
+        found["archive"] = name
         output.notice(f"{name}: made for this drill, and kept as any other")
         free = os.statvfs(folder)
         room = min(_MOST_BYTES, free.f_bavail * free.f_frsize // 2)
@@ -112,13 +113,8 @@ def _drill(borg: Borg, output: Output) -> tuple[dict[str, Any], tuple[str, ...]]
             if not is_same_file(f"{folder}/{one.path}", f"/{one.path}")
             and not has_changed_since(f"/{one.path}", began_ns)
         ]
-    found = {
-        "archive": name,
-        "files": len(sample.files),
-        "bytes": sample.bytes,
-        "differing": differing,
-    }
-    return found, listing.names
+    found.update(files=len(sample.files), bytes=sample.bytes, differing=differing)
+    return listing.names
 
 
 @contextmanager

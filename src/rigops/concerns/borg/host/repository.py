@@ -57,7 +57,8 @@ def open_borg(settings: BorgSettings, options: argparse.Namespace) -> Borg:
         read_passphrase(),
         find_borg_version(),
         lock_wait_s=options.lock_wait,
-        has_moved=getattr(options, "moved", False),
+        # borg itself would note it, also in a dry run
+        has_moved=getattr(options, "moved", False) and not getattr(options, "dry_run", False),
     )
 
 

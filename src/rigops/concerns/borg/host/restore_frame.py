@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rigops.backup.host.btrfs import run_tool
-from rigops.backup.host.errors import HostError, as_host_error
+from rigops.backup.host.errors import HostError, restore_error
 from rigops.backup.host.one_run import Interrupted, go_on_to_the_end
 from rigops.backup.host.paths import path_beside
 from rigops.backup.utc import utc_text
@@ -81,7 +81,7 @@ def answer_restore(
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        raise as_host_error(options.path, error) from error
+        raise restore_error(options.path, error) from error
     seconds = {} if options.dry_run else {"seconds": round(time.monotonic() - began, 1)}
     output.result({"restored": {**done, **seconds}})
     return 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rigops.backup.host.btrfs import BtrfsError, run_tool
+from rigops.backup.host.btrfs import HANGS, BtrfsError, run_tool
 from rigops.backup.host.errors import HostError
-from rigops.hostside.shared.bounded import BoundedChild
+from rigops.hostside.shared.bounded import SILENCE_S, BoundedChild
 
 if TYPE_CHECKING:
     from rigops.concerns.snapshots.host.transfer import StreamMeter
@@ -30,14 +31,21 @@ def measure_tree(path: str) -> int | None:
 
 
 def copy_tree(source: str, target: str, meter: StreamMeter) -> None:
-    """By sharing the data where the file system can."""
+    """By sharing the data where the file system can. A cp that hangs is given up."""
     words = ["cp", "-a", "-T", "--reflink=auto", "--sparse=auto", "--", source, target]
     with BoundedChild(words, env={**os.environ, "LC_ALL": "C"}) as child:
+        work, since = "", time.monotonic()
         while child.process.returncode is None:
             with suppress(subprocess.TimeoutExpired):
                 child.process.wait(_LOOK_S)
             if child.process.returncode is None:
                 meter.count(max(0, _written_by(child.process.pid) - meter.done))
+                before, work = work, _work_of(child.process.pid)
+                since = since if work == before else time.monotonic()
+                if time.monotonic() - since > SILENCE_S:
+                    raise HostError(
+                        f"copying {source}: cp did nothing for {SILENCE_S:.0f} s", HANGS
+                    )
         lines = child.errors.splitlines()
     too_deep = [one for one in lines if _TOO_DEEP in one]
     if child.process.returncode != 0 and len(too_deep) < len(lines):
@@ -45,6 +53,13 @@ def copy_tree(source: str, target: str, meter: StreamMeter) -> None:
     if too_deep:  # a user can make such folders, and they hold up nobody else's files
         where = os.path.relpath(too_deep[0].partition("/")[2][:_SHOWN], source[1:])
         meter.output.notice(f"not restored, since cp does not reach so deep: {where}…")
+
+
+def _work_of(pid: int) -> str:
+    """Changes while it uses the processor, reads or writes."""
+    with suppress(OSError):
+        return "".join(Path(f"/proc/{pid}/{one}").read_text("ascii") for one in ("stat", "io"))
+    return ""
 
 
 def _written_by(pid: int) -> int:

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rigops.backup.host.btrfs import FLUSH_S, run_tool, take_snapshot
-from rigops.backup.host.errors import HostError
+from rigops.backup.host.errors import HostError, restore_error
 from rigops.backup.host.noted_places import demand_mounted, note_restored
 from rigops.backup.host.one_run import Interrupted, go_on_to_the_end, only_run
-from rigops.backup.host.paths import is_inside, path_beside
+from rigops.backup.host.paths import is_free, is_inside, path_beside
 from rigops.backup.host.snapshot_names import folder_of, parse_snapshot_name, path_of
 from rigops.backup.host.snapshot_settings import read_snapshot_settings
 from rigops.backup.host.subvolumes import file_system_uuid
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class RestoreRequest(NamedTuple):
-    """`inside`: below the subvolume, empty for all of it."""
+    """`inside`: below the subvolume, empty for all of it. `replaces`: also what is there."""
 
     path: str
     subvolume: str
@@ -64,6 +64,7 @@ class RestoreRequest(NamedTuple):
     when: When
     to: str
     in_place: bool
+    replaces: bool
     dry_run: bool
 
 
@@ -98,6 +99,10 @@ def restore(options: argparse.Namespace, output: Output) -> int:
     except Interrupted:
         output.error(HostError("interrupted; nothing was changed", "run it again"))
         raise
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise restore_error(options.path, error) from error
     return 0
 
 
@@ -107,12 +112,16 @@ def _carry_out(options: argparse.Namespace, output: Output) -> dict[str, Any]:
     target = find_target(settings)
     stores = [*find_local_stores(), *([target] if target else [])]
     request = _read_request(options, settings.subvolumes if settings else (), stores)
+    if not (request.to or request.in_place) and _is_free(request):
+        request = request._replace(in_place=True)
     if request.in_place:
         demand_mounted(request.path)
     choice = _choose(request, stores, options.place)
     done = _describe(request, choice)
     is_swap = request.in_place and not request.inside
     swap = plan_swap(request.path, choice.store, choice.name) if is_swap else None
+    if swap and swap.aside and not request.replaces:
+        raise HostError(f"{request.path} is there again", "run it again")
     if swap:
         done["aside"] = swap.aside[len(swap.spot.volume.top) + 1 :] or None
     if request.dry_run:
@@ -153,8 +162,19 @@ def _read_request(
         parse_when(options.at),
         os.path.normpath(options.to) if options.to else "",
         options.in_place,
+        options.in_place,
         options.dry_run,
     )
+
+
+def _is_free(request: RestoreRequest) -> bool:
+    """What is gone can go back to where it was."""
+    if request.inside:
+        return is_free(request.path)
+    try:
+        return is_free(request.path) and find_spot(request.path).subvolume is None
+    except HostError:  # on no btrfs, where a subvolume comes back as a folder
+        return False
 
 
 def _choose(request: RestoreRequest, stores: Sequence[Store | MissingStore], place: str) -> Choice:
@@ -260,7 +280,7 @@ def _restore_tree(request: RestoreRequest, choice: Choice, output: Output) -> di
         store.copy(folder, name, request.inside, made, meter)
         run_tool(target, ["sync", "-f", made.folder.at], FLUSH_S)
         go_on_to_the_end()
-        if not request.in_place or live.look() is None:
+        if not request.replaces or live.look() is None:
             move(made, live)
             return {"restored_to": target}
         aside = above.entry(f"{last}.before-restore-{stamp(utc_now())}")

@@ -203,7 +203,7 @@ def _finish_rollback(output: Output) -> dict[str, Any] | None:
         _move_rest(state, note, state.running.path, note.root, output)
     else:
         _remove_new_root(state, note)
-        output.notice("a rollback was cut off before it took effect; the root is that of before")
+        output.notice("a rollback was cut off before it took effect; the old root stays")
     return {
         "snapshot": note.snapshot,
         "aside": note.aside,

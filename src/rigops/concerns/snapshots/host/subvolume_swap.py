@@ -111,7 +111,7 @@ def _bring_copy(swap: Swap, store: Store, name: str, output: Output) -> None:
     here, there = local.copies(folder), store.copies(folder)
     if any(one.name == name for one in here):
         raise HostError(
-            f"{local.path(folder, name)} is writable: somebody changed it, or it is in part",
+            f"{local.path(folder, name)} is writable: it was changed, or is incomplete",
             "rename or remove it",
         )
     parents = choose_parents(name, [*there], [one for one in here if one.is_complete])
