@@ -137,8 +137,11 @@ def connections(topology: str, addresses: Sequence[str]) -> Mapping[tuple[str, s
 
 
 def _level(answer: PayloadReport, status: str, *, copies: bool) -> str | None:
-    """The lowest that failed, else the highest that every pair passed to which there is access."""
-    if status == UNKNOWN and not answer.gpus:
+    """The lowest that failed, else the highest that every pair passed to which there is access.
+
+    None: nothing was tried.
+    """
+    if answer.lost or (status == UNKNOWN and not answer.gpus):
         return None
     if not copies:
         return "L0"

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
@@ -14,7 +14,9 @@ from rigops.hostside.p2p.verdict import ALL_REDUCE, COLLECTIVES, LEVELS, VERDICT
 from rigops.json_fields import Fields
 from rigops.preflight.changes import Around, Change, LinkSeen
 from rigops.preflight.found import CollectivesFound, GpuSeen, Machine, PairFound
-from rigops.probe.lost_cards import LostCard
+
+if TYPE_CHECKING:
+    from rigops.probe.lost_cards import LostCard
 
 SCHEMA: Final = "rigops.preflight-payload/1"
 _LONGEST: Final = 500

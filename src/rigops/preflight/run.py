@@ -114,19 +114,14 @@ def prove(
         return HostFound(host=name, status=SKIPPED, reasons=('declared p2p = "skip"',))
     limits = limits or PayloadLimits()
     progress("querying peer access")
-    answer = _ask(host, limits.options("quick"), limits.census_s())
-    if pairs and answer.gpus:
-        answer = leave_out(answer, resolve_pairs(pairs, answer.gpus, name))
+    answer = _census(host, name, limits, pairs)
     at_stake = [
         pair
         for pair in answer.pairs
         if pair.verdict not in REFUSED and NOT_CHOSEN not in pair.evidence
     ]
     can_reduce = bool(answer.pairs) and not answer.is_partial
-    lost = _find_lost(host, name, answer)
-    if lost:
-        answer = _spared(answer, lost)
-    if lost or level == "quick" or answer.needs_reboot or not (at_stake or can_reduce):
+    if answer.lost or level == "quick" or answer.needs_reboot or not (at_stake or can_reduce):
         return judge(name, answer, spec, copies=level != "quick")
     if answer.jobs and not allow_busy:
         in_use = _in_use(answer.jobs)
@@ -154,6 +149,17 @@ def prove(
     if answer.is_partial and copied.pairs:
         copied = _with_the_rest(copied, answer)
     return judge(name, copied, spec, copies=True, last=last, catalog=catalog)
+
+
+def _census(
+    host: Host, name: str, limits: PayloadLimits, pairs: Sequence[tuple[str, str]]
+) -> PayloadReport:
+    """Without copies: what there is, what is to be tried, and what was lost before."""
+    answer = _ask(host, limits.options("quick"), limits.census_s())
+    if pairs and answer.gpus:
+        answer = leave_out(answer, resolve_pairs(pairs, answer.gpus, name))
+    lost = _find_lost(host, name, answer)
+    return _spared(answer, lost) if lost else answer
 
 
 def _find_lost(host: Host, name: str, answer: PayloadReport) -> tuple[LostCard, ...]:

@@ -1,4 +1,4 @@
-"""Cards that have fallen off the bus: one judgement, one sentence and one advice for all commands."""
+"""Cards that have fallen off the bus: one judgement, sentence and advice for all commands."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 # What it takes to find them, and since when. lspci is read where it was collected as well.
 SECTIONS: Final[tuple[Section[Any], ...]] = (PCI, SMI, KERNEL_LOG)
 ADVICE: Final = (
-    'reboot the host, and if the card comes back, lower its power limit ("gpu_power_limit": '
-    '"80%"); if it stays away or is lost again, power off, and reseat the card, its riser and its '
-    "power cables (one cable for each socket)"
+    'reboot the host, and if the card comes back, lower "gpu_power_limit" (say "80%"); if not, '
+    "reseat card, riser and power cables"
 )
 UNNAMED: Final = "unknown"
 
@@ -55,6 +54,13 @@ class LostCard:
         return f"{'a card' if self.address == UNNAMED else name} is {self.state}"
 
 
+@dataclass(frozen=True)
+class LostCards:
+    """What a run knows of them, for its concerns."""
+
+    cards: tuple[LostCard, ...] = ()
+
+
 def sentence(lost: Iterable[LostCard]) -> str:
     return " and ".join(map(str, lost))
 
@@ -69,7 +75,9 @@ def lost_cards(
     pci, listed = snapshot[PCI].or_empty, snapshot[LSPCI].or_empty
     report = snapshot[SMI].value
     if numbered is None:
-        numbered = sorted(one.address for one in pci.nvidia_gpus) if snapshot[PCI].is_exhaustive else ()
+        numbered = (
+            sorted(one.address for one in pci.nvidia_gpus) if snapshot[PCI].is_exhaustive else ()
+        )
     found: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
         one.address: (_NO_ANSWER, ((LSPCI.name, one.line),))
         for one in listed.nvidia_gpus

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rigops.catalog import find_gpu
@@ -13,6 +13,7 @@ from rigops.concerns.state import REFUSED, State
 from rigops.concerns.thermal_guard import record as guard
 from rigops.dataclass import dataclass
 from rigops.inventory.spec.choice import GpuIdentity, choose, uuids_of, without_a_card
+from rigops.probe.lost_cards import ADVICE, lost_cards, sentence
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rigops.catalog.model import Gpu
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import Clocks, PerGpu, PowerLimit
+    from rigops.probe.lost_cards import LostCard
     from rigops.probe.sections.pci import Pci
     from rigops.probe.smi.report import SmiGpu, SmiReport
     from rigops.probe.snapshot import HostSnapshot
@@ -93,13 +95,12 @@ def find_cards(report: SmiReport, catalog: Catalog) -> tuple[TunedCard, ...]:
     return tuple(found)
 
 
-def unreadable(report: SmiReport) -> str:
-    """Why the cards cannot be set, or nothing."""
+def unreadable(report: SmiReport, lost: Iterable[LostCard] = ()) -> str:
+    """Why the cards cannot be set, or nothing. `lost`: cards that are known to be."""
     if report.failure == "mismatch":
         return "nvidia-smi does not match the loaded driver: reboot the host"
     if report.failure == "lost":
-        line = (report.failure_lines or ("a GPU is lost",))[0]
-        return f"a card is lost, so nothing is changed: {line.strip()}. fix: see rigops doctor"
+        return f"{sentence(lost) or 'a card is lost'}, so nothing is set. fix: {ADVICE}"
     if report.failure is None and report.gpus:
         cut = "the output of nvidia-smi is cut, so what the cards have is not known"
         return "" if report.is_complete else f"{cut}. fix: run this again"
@@ -314,7 +315,8 @@ def states(spec: RigSpec, snapshot: HostSnapshot, catalog: Catalog) -> list[Stat
     tuning = resolve(declared, cards)
     # What was set is known of the present boot alone, and where no record can be missing.
     boot_id = snapshot[BOOT].or_empty.boot_id if rigops.is_complete else None
-    reasons = filter(None, (unreadable(report), *tuning.blockers))
+    lost = lost_cards(snapshot).values()
+    reasons = filter(None, (unreadable(report, lost), *tuning.blockers))
     return [
         *(State("", "host", "", "", "", REFUSED, reason) for reason in reasons),
         *tuning.refused,

@@ -40,9 +40,10 @@ _WHY_FEWER = (
 )
 _WHY_LOST = (
     "A card that answers nothing any more has fallen off the bus: power that sags under load, a "
-    "riser or a cable, heat, or a card that dies. Whatever ran on it hangs or has failed. If the "
-    "same card stays away in another slot and on other cables, it is the card; if another one is "
-    "missing then, it is the slot, the riser or the power supply."
+    "riser or a cable, heat, or a card that dies. Whatever ran on it hangs or has failed. Each "
+    "power socket of a card needs a cable of its own. If the same card stays away in another slot "
+    "and on other cables, it is the card; if another one is missing then, it is the slot, the "
+    "riser or the power supply."
 )
 _SEEK = (
     "power off, reseat the card, its riser and its power cables (one cable for each socket), and "
@@ -106,8 +107,8 @@ def count(examined: Examined) -> Finding:
         ],
     ]
     if complaints:
-        is_all_lost = losses and not unlisted and len(examined.cards) >= (
-            views.declared_count(examined) or 0
+        is_all_lost = (
+            losses and not unlisted and len(examined.cards) >= (views.declared_count(examined) or 0)
         )
         return _count("fail", "; ".join(complaints), evidence, ADVICE if is_all_lost else _SEEK)
     doubt = missing.possible or _doubt(examined)

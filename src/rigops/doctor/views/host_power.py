@@ -11,7 +11,6 @@ from rigops.power import Feeds, HostPower, KnownCard, loads_of
 from rigops.power.report import Measured
 from rigops.probe.lost_cards import SECTIONS as LOST
 from rigops.probe.lost_cards import sentence
-from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.ups import SECTION as UPS
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from rigops import catalog
 from rigops.concerns.gpu_tuning import decide
 from rigops.concerns.gpu_tuning.decide import Declared, TunedCard, Tuning
 from rigops.concerns.registry import read
+from rigops.probe.lost_cards import ADVICE, LostCard
 from rigops.probe.smi.report import SmiGpu, SmiReport
 
 A, B = "0000:0a:00.0", "0000:42:00.0"
@@ -187,12 +188,19 @@ def test_what_no_card_accepts_blocks_with_key_card_and_what_is_accepted(
     [
         (SmiReport(failure="not-installed"), "declare driver"),
         (SmiReport(failure="mismatch"), "reboot"),
-        (SmiReport(gpus=(GEFORCE,), failure="lost", failure_lines=("GPU is lost",)), "is lost"),
         (SmiReport(gpus=(GEFORCE,)), "is cut"),
     ],
 )
 def test_cards_that_could_not_be_read_are_not_judged(report: SmiReport, words: str) -> None:
     assert words in decide.unreadable(report)
+
+
+def test_a_lost_card_blocks_in_the_words_and_with_the_advice_of_all_commands() -> None:
+    report = SmiReport(failure="lost", failure_lines=("GPU is lost",))
+    card = LostCard("0000:84:00.0", "", since="03:12 UTC")
+
+    assert decide.unreadable(report) == f"a card is lost, so nothing is set. fix: {ADVICE}"
+    assert decide.unreadable(report, [card]).startswith("card 84:00.0 is lost since 03:12 UTC, ")
 
 
 def test_a_whole_report_is_read() -> None:
