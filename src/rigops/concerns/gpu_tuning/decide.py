@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -175,9 +176,8 @@ def _selection_errors(
         return
     every = [card.identity for card in cards]
     uuids = uuids_of(every)
-    present = ", ".join(f"{card.subject} {card.identity.uuid or ''}".strip() for card in cards)
     for selector in without_a_card(choices, every):
-        yield f"{key}: {selector.text!r} is no GPU of this host. fix: name one of {present}"
+        yield f"{key}: {selector.text!r} is no GPU of this host, {_present(cards, selector.kind)}"
     for card in cards:
         choice = choose(choices, card.identity, uuids)
         if choice.equals and choice.selector:
@@ -186,6 +186,25 @@ def _selection_errors(
                 f"{key}: {names} fit {card.subject} equally. fix: name it by UUID "
                 f"({card.identity.uuid}) or PCI address"
             )
+
+
+def _present(cards: Sequence[TunedCard], kind: str) -> str:
+    """Which ones it has, and how to name them in the same way."""
+    names = Counter(card.smi.name or "unknown model" for card in cards)
+    have = ", ".join(
+        f"{count}x {name.removeprefix('NVIDIA ').removeprefix('GeForce ')}"
+        for name, count in names.items()
+    )
+    by_kind = {
+        "address": [card.identity.address for card in cards],
+        "uuid": [card.identity.uuid or card.identity.address for card in cards],
+    }
+    names_of_models = [
+        min(card.model.aliases, key=len, default=card.model.name) if card.model else card.smi.name
+        for card in cards
+    ]
+    written = dict.fromkeys(filter(None, by_kind.get(kind, names_of_models)))
+    return f"which has {have}. fix: write " + " or ".join(f'"{one}"' for one in written)
 
 
 def _limit(declared: Declared, card: TunedCard, uuids: frozenset[str]) -> Iterator[Wanted]:
