@@ -126,7 +126,9 @@ def _record(examined: Examined, entries: Sequence[_Entry]) -> Finding:
     )
 
 
-@Check("pci.aer.blind", needs=(PROC_CMDLINE, BOOT, KERNEL_LOG), fixes=("apply+reboot", "bios", "hands"))
+@Check(
+    "pci.aer.blind", needs=(PROC_CMDLINE, BOOT, KERNEL_LOG), fixes=("apply+reboot", "bios", "hands")
+)
 def blind(examined: Examined) -> Finding:
     """The kernel gets to see PCIe errors.
 

@@ -194,8 +194,9 @@ def lost(examined: Examined) -> Finding | list[Finding]:
     nvidia-smi, or says ERR! or Unknown Error for most of what only the card can measure: its
     temperature, fan, clocks, load. One such value is a warning; power alone that cannot be read is
     normal on some models, and a setting or a property that cannot be read says nothing of the card.
-    Lost is also a card that nvidia-smi does not list and of which this boot's kernel log has
-    `NV_ERR_GPU_IS_LOST`, or `Unable to change power state from D3cold to D0, device inaccessible`.
+    Lost is also a card that nvidia-smi does not list and that reads as all ones on the bus (a link
+    of 63 lanes), or of which this boot's kernel log has `NV_ERR_GPU_IS_LOST`, or `Unable to change
+    power state from D3cold to D0, device inaccessible`. Since when is the time of its Xid 79.
     """
     losses = {**_logged(examined), **lost_cards(examined)}
     names = {card.address: f"{card.name}: " for card in examined.cards}
