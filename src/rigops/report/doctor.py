@@ -278,11 +278,15 @@ def _first_sentence(text: str) -> str:
 def _counts(hosts: Sequence[HostReport]) -> str:
     statuses = [host.status for host in hosts]
     counts = ", ".join(f"{statuses.count(one)} {one}" for one in dict.fromkeys(sorted(statuses)))
-    fixes = {
-        (host.host, _fix_key(one)): one.fix.by_apply
+    by_check = {
+        (host.host, one.id): one
         for host in hosts
         for one in host.findings
         if one.fix and one.status in _TO_FIX
+    }
+    fixes = {
+        (host, _fix_key(one)): one.fix is not None and one.fix.by_apply
+        for (host, _), one in by_check.items()
     }
     applied, by_hand = sum(fixes.values()), len(fixes) - sum(fixes.values())
     pieces = [

@@ -363,18 +363,19 @@ def test_the_command_tells_a_person_what_the_guard_does(host: Host) -> None:
 
     def ask(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["sh", str(command), "status", *words], capture_output=True, text=True, check=False
+            ["sh", str(command), *words], capture_output=True, text=True, check=False
         )
 
     assert "does not run" in (stopped := ask()).stdout
+    assert "rigops-guard status" in ask("--help").stdout
     assert stopped.returncode == 1
     with host.serving():
         host.waits_for(lambda: host.state().get("cards"))
-        calm = ask()
+        calm = ask("status")
         host.write("celsius", "90")
         host.comes_to("lower-power")
         host.waits_for(lambda: host.state()["cards"][0]["watts"])
-        hot, document = ask(), json.loads(ask("--json").stdout)
+        hot, document = ask(), json.loads(ask("status", "--json").stdout)
 
     assert (calm.returncode, hot.returncode) == (0, 0)
     assert calm.stdout.splitlines() == [

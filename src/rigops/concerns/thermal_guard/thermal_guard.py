@@ -465,7 +465,8 @@ def main(arguments: Sequence[str]) -> int:
         verbs.add_parser(verb)
     shown = verbs.add_parser("status", prog="rigops-guard status")
     shown.add_argument("--json", action="store_true", help="all that the guard has recorded")
-    asked = verbs.add_parser("request", prog="rigops-guard")
+    help_text = "`rigops-guard status` shows what the guard does; with --step a step is taken:"
+    asked = verbs.add_parser("request", prog="rigops-guard", description=help_text)
     asked.add_argument("--step", required=True, choices=STEPS, help="for every card, at once")
     asked.add_argument("--why", default="", help="what the journal and the message say")
     options = parser.parse_args(arguments)
