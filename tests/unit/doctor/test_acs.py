@@ -48,7 +48,13 @@ def test_root_ports_that_redirect_are_the_first_failure_of_a_listing_alone() -> 
 
 
 @pytest.mark.parametrize(
-    ("declared", "status"), [({}, "unknown"), ({"p2p": "required"}, "fail"), (CLEARED, "fail")]
+    ("declared", "status"),
+    [
+        ({}, "unknown"),
+        ({"p2p": "measure"}, "unknown"),
+        ({"p2p": "required"}, "fail"),
+        (CLEARED, "fail"),
+    ],
 )
 def test_where_a_lost_card_keeps_the_topology_from_being_read_it_is_unknown(
     declared: dict[str, str], status: str

@@ -126,8 +126,9 @@ def _redirecting(examined: Examined, judged: list[Redirection], *, is_all_known:
 
 
 def _not_read(examined: Examined) -> str:
-    """Why it is not known what the redirection harms; empty: it is, or it is declared off."""
-    lost, is_declared = lost_cards(examined), examined.spec.acs_redirect or examined.spec.p2p
+    """Why it is not known what the redirection harms; empty: it is, or that is declared."""
+    lost, spec = lost_cards(examined), examined.spec
+    is_declared = spec.acs_redirect == "off" or spec.p2p == "required"
     if not lost or is_declared or any(one.is_granted is not None for one in peers.pairs(examined)):
         return ""
     return f"{sentence(lost.values())}: which cards have P2P or NVLink could not be read"
