@@ -58,7 +58,19 @@ def verdicts(found: dict[str, Any]) -> dict[tuple[str, str], tuple[str, str]]:
     return {(one["from"], one["to"]): (one["verdict"], one["level"]) for one in found["pairs"]}
 
 
-@pytest.mark.parametrize("step", ["init", *STEPS])
+def test_a_card_that_is_pulled_before_the_copies_is_not_theirs(cards: Host, tmp_path: Path) -> None:
+    process = begin_until("init", cards, tmp_path)
+    cards.set(f"lost={PULLED}")
+    cards.set("waits=")
+
+    code, found = finish(process)
+
+    assert (code, found["status"], found["changes"]) == (1, "fail", None)
+    assert found["reasons"][0].startswith("card 42:00.0 is lost since ")
+    assert {verdict for verdict, _ in verdicts(found).values()} == {"skipped"}
+
+
+@pytest.mark.parametrize("step", STEPS)
 def test_a_card_is_pulled(cards: Host, tmp_path: Path, step: str) -> None:
     process = begin_until(step, cards, tmp_path)
     cards.set(f"lost={PULLED}")
@@ -76,6 +88,6 @@ def test_a_card_is_pulled(cards: Host, tmp_path: Path, step: str) -> None:
         assert set(of_card) == {("ok", "L5")}
         assert found["collectives"] == ("not proven" if step == "all-reduce" else "failed")
         return
-    rung = "L4" if step == ALL_AT_ONCE else OF_A_PAIR.get(step, "L1")
+    rung = "L4" if step == ALL_AT_ONCE else OF_A_PAIR[step]
     rest = rung if rung in {"L4", "L5"} else "L1"
     assert of_card == [("error", rung), *[("error", rest)] * 3]

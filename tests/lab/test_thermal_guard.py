@@ -240,6 +240,9 @@ def test_a_program_on_the_host_may_ask_for_a_step_and_end_it(rig: Rig) -> None:
     )
     assert lines[1].startswith(f"finding\twarn\ttmp.guard\tgpu {HOT}\tstep lower-power")
     assert lines[-1] == "metric\tguard_step\t2"
+    shown = rig.does("runuser -u rig -- rigops-guard status").splitlines()
+    assert shown[0] == "the thermal guard: step lower-power: on [31mbattery"
+    assert f"GPU {HOT}: step lower-power, power limit 150.0 W instead of 290.0 W" in shown[2]
 
     rig.does("rigops-guard --step none")
     rig.waits_for(lambda: rig.limits() == [290.0] * 4)

@@ -47,7 +47,8 @@ def _problems(error: BaseException) -> tuple[tuple[Problem, ...], int]:
     if isinstance(error, click.ClickException):
         context = error.ctx if isinstance(error, click.UsageError) else None
         fix = f"see {context.command_path if context else 'rigops'} --help"
-        return (Problem(message=error.format_message(), fix=fix),), EXIT_USAGE
+        message = " ".join(error.format_message().split())  # click lists choices in lines
+        return (Problem(message=message, fix=fix),), EXIT_USAGE
     if isinstance(error, RigopsError):
         return error.problems, EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
     if isinstance(error, OSError) and error.filename:

@@ -35,6 +35,7 @@ from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Plan
 from rigops.preflight.results import begun, pairs_of, passed
 from rigops.probe.collect import ProbeError
+from rigops.probe.lost_cards import ADVICE, sentence
 from rigops.record import declared
 from rigops.record.declared import DeclaredKeys
 from rigops.record.journal_shell import JOURNAL
@@ -330,6 +331,8 @@ class HostRun:
     def _announced_preflight(self) -> str:
         """Why preflight would copy between GPUs after an apply, or nothing."""
         silicon = self._session.snapshot.silicon
+        if self._session.snapshot.lost.cards:
+            return ""
         if (silicon and len(silicon.gpus) == 1) or self.request.spec.p2p == "skip":
             return ""
         is_asked = self._options.preflight != "never" and self.needs_reboot
@@ -426,7 +429,10 @@ class HostRun:
         blocker = distribution.blocker(self._session.snapshot.system, spec)
         result = self.result
         first = self._root_snapshot()
+        lost = self._lost_cards(planned)
+        planned.warnings |= frozenset(lost)
         result.notices = (
+            *lost,
             *self._wrong_clock(),
             *self._damaged_records(),
             *([first.lacks] if first.lacks and planned.pending else []),
@@ -458,6 +464,12 @@ class HostRun:
         result.other_debts = tuple(
             one for one in self._reboot_reasons(Selection()) if one not in result.reboot_reasons
         )
+
+    def _lost_cards(self, planned: Plan) -> tuple[str, ...]:
+        """Unless a concern that it blocks names them."""
+        words = sentence(self._session.snapshot.lost.cards)
+        is_said = not words or any(words in reason for _, reason in planned.blocked)
+        return () if is_said else (f"{words}: {ADVICE}",)
 
     def _wrong_clock(self) -> tuple[str, ...]:
         epoch_s = self._session.snapshot.boot.epoch_s if self._session.snapshot.boot else None

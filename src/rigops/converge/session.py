@@ -149,6 +149,7 @@ class HostSession:
         snapshot = take_snapshot(self.connection, self._privilege, selected, self.request.spec)
         channel.cache.seed_files(snapshot.paths, snapshot.files)
         self._engine.attach(name, channel, snapshot.known)
+        self._engine.provide(name, snapshot.lost)
         for one in selected:
             if one.provide is not None:
                 self._engine.provide(name, one.provide(self.request))

@@ -23,7 +23,9 @@ from rigops.facts.sections import (
     RigopsState,
     Uname,
 )
+from rigops.probe import lost_cards
 from rigops.probe.collect import collect
+from rigops.probe.lost_cards import LostCards
 from rigops.probe.sections import (
     boot,
     bootloader,
@@ -33,6 +35,7 @@ from rigops.probe.sections import (
     rigops_state,
     uname,
 )
+from rigops.probe.snapshot import HostSnapshot
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
@@ -80,6 +83,7 @@ class RunSnapshot:
     known: Sequence[tuple[type[FactBase[Any]], object]]
     paths: tuple[str, ...]
     files: Mapping[str, FileFound]
+    lost: LostCards = LostCards()
 
     @property
     def versions(self) -> dict[str, str]:
@@ -106,20 +110,25 @@ def take_snapshot(
     if not bundle.root:
         said = connection.run(["sh", "-c", _SUDO], deadline_s=_SUDO_S)
         raise NoRootError(host, clean(said.stdout))
-    found = _read(bundle, files)
+    found, silicon = _read(bundle, files), _read(bundle, SILICON)
+    lost = LostCards()
+    if silicon is not None and silicon.has_gone:
+        again = collect(connection, lost_cards.SECTIONS, host=host, as_root=as_root).bundle
+        lost = LostCards(tuple(lost_cards.lost_cards(HostSnapshot(again)).values()))
     return RunSnapshot(
         boot=_read(bundle, boot.SECTION),
         bootloader=_read(bundle, bootloader.SECTION),
         command_line=_read(bundle, proc_cmdline.SECTION),
         driver=_read(bundle, nvidia_version.SECTION),
         root=_read(bundle, roots.SECTION),
-        silicon=_read(bundle, SILICON),
+        silicon=silicon,
         state=_read(bundle, rigops_state.SECTION),
         system=_read(bundle, os_release.SECTION),
         uname=_read(bundle, uname.SECTION),
         known=seen(bundle, (*_FACTS, *facts)),
         paths=paths if found is not None else (),
         files=found or {},
+        lost=lost,
     )
 
 

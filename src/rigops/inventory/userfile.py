@@ -17,6 +17,12 @@ from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError, usage_error
 
 _MOST_BYTES: Final = 16 * 1024 * 1024  # generated ones too have some hundred kilobytes
+# What JSON, YAML and shells have for them.
+_CONSTANTS: Final = {
+    **dict.fromkeys(("true", "yes", "on"), "True"),
+    **dict.fromkeys(("false", "no", "off"), "False"),
+    **dict.fromkeys(("null", "none", "nil"), "None"),
+}
 _FIX: Final = "correct that line; an inventory is a Python file"
 
 
@@ -140,7 +146,9 @@ def _failure(name: str, error: BaseException) -> Problem:
             "folder that you start rigops in"
         )
     if isinstance(error, NameError):
-        fix = "check the spelling of the name; put text in quotes"
+        constant = _CONSTANTS.get(str(error.name).lower())
+        spelled = "check the spelling of the name; put text in quotes"
+        fix = f"write {constant}, as Python does" if constant else spelled
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - the user's own exception

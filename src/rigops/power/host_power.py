@@ -51,12 +51,17 @@ class Feeds:
 
 @dataclass(frozen=True, kw_only=True)
 class HostPower:
-    """`gap`: why not every card is known. Not `is_reached`: by the inventory and the catalog."""
+    """`gap`: why not every card is known. Not `is_reached`: by the inventory and the catalog.
+
+    `lost`: cards that have fallen off the bus, in words. `is_clocked`: clocks are declared too.
+    """
 
     host: str
     feeds: Feeds
     loads: tuple[Load, ...]
     gap: str = ""
+    lost: str = ""
+    is_clocked: bool = False
     is_reached: bool = True
 
     def budget(self, others: Sequence[Share] = ()) -> Budget:
@@ -104,8 +109,9 @@ class HostPower:
         )
 
     def _own_doubts(self, budget: Budget) -> Iterator[str]:
-        if self.gap:
-            yield self.gap
+        gaps = [self.lost, self.gap] if self.lost not in self.gap else [self.gap]
+        if known := ": ".join(filter(None, gaps)):
+            yield known
         by_reason: dict[str, list[str]] = {}
         for load in self.loads:
             if load.watts is None and not self.gap:
@@ -157,6 +163,7 @@ def from_inventory(host: str, spec: RigSpec, catalog: Catalog) -> HostPower:
         feeds=Feeds.from_spec(spec),
         loads=loads,
         gap=gap,
+        is_clocked=spec.gpu_clocks is not None,
         is_reached=False,
     )
 

@@ -23,6 +23,9 @@ SCHEMA: Final = "rigops.power/1"
 Status = Literal["fail", "unknown", "warn", "ok", "skipped"]
 Source = Literal["ssh", "local", "inventory"]
 WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "unknown", "warn", "ok", "skipped")
+_CLOCKS: Final = (
+    "gpu_clocks is declared and not counted: capped clocks draw less than shown, above all in peaks"
+)
 _EXIT_CODES: Final[dict[Status, int]] = {"fail": 1, "unknown": 3}
 
 
@@ -100,7 +103,8 @@ class PowerReport:
             if load.note and load.watts is not None:
                 cards.setdefault(load.note, []).append(load.address)
         refused = (f"{', '.join(every)}: {note}" for note, every in cards.items())
-        return tuple(dict.fromkeys(one for one in (*odd, *refused) if one))
+        clocks = _CLOCKS if self.power.is_clocked and self.power.loads else ""
+        return tuple(dict.fromkeys(one for one in (*odd, *refused, clocks) if one))
 
     def as_json(self) -> dict[str, object]:
         feeds, limit = self.power.feeds, self.equal_limit

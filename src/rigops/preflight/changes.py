@@ -187,9 +187,10 @@ def _lost(text: str) -> tuple[str, ...]:
 
 
 def _of_cards(around: Around) -> Iterator[Change]:
-    after = _cards(around.smi_after)
+    after, before = _cards(around.smi_after), _lost(around.smi_before)
     for address in _lost(around.smi_after):
-        yield Change("lost", address, "reported", None)
+        if address not in before:
+            yield Change("lost", address, "reported", None)
     for address, gpu in _cards(around.smi_before).items():
         now = after.get(address)
         if now is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog.nccl_transport import NEAR_TO_FAR
 from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import FAIL, FAILED, OK, REFUSED, STATUS_OF, UNKNOWN, WARN
+from rigops.probe.lost_cards import ADVICE
 
 if TYPE_CHECKING:
     from rigops.preflight.found import HostFound, PairFound
@@ -51,6 +52,8 @@ class Environment:
 
 
 def environment(found: HostFound) -> Environment:
+    if found.lost:  # before anything was copied: not a matter of P2P
+        return Environment(notes=(f"{found.lost}: {ADVICE}",))
     granted = [pair for pair in found.pairs if pair.verdict not in REFUSED]
     bad = [pair for pair in granted if STATUS_OF[pair.verdict] not in _RIGHT]
     together = found.collectives

@@ -151,6 +151,7 @@ class HostFound:
     not_compared: tuple[str, ...] = ()  # what could not be read, so that it may have changed
     reasons: tuple[str, ...] = ()  # for the status, beyond the verdicts of pairs
     slow_pairs: tuple[SlowPair, ...] = ()  # against others of the same kind; `reasons` names them
+    lost: str = ""  # cards that were gone before, in words: nothing was copied
     error: HostError | None = None
 
     def as_json(self) -> dict[str, object]:

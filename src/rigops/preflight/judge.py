@@ -25,6 +25,7 @@ from rigops.preflight.changes import changes_of, gravity_of, in_words, not_compa
 from rigops.preflight.chosen_pairs import NOT_CHOSEN
 from rigops.preflight.found import CollectivesFound, HostFound
 from rigops.preflight.siblings import LastRates, slow_pairs
+from rigops.probe.lost_cards import sentence
 from rigops.probe.sections import nvidia_smi_topo
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def judge(
         changes=changes,
         links=answer.around.links if answer.around else (),
         not_compared=unread,
+        lost=sentence(answer.lost),
         reasons=(*(text for _, text in troubles), *reasons, *map(str, slow)),
         slow_pairs=slow,
     )
@@ -135,8 +137,11 @@ def connections(topology: str, addresses: Sequence[str]) -> Mapping[tuple[str, s
 
 
 def _level(answer: PayloadReport, status: str, *, copies: bool) -> str | None:
-    """The lowest that failed, else the highest that every pair passed to which there is access."""
-    if status == UNKNOWN and not answer.gpus:
+    """The lowest that failed, else the highest that every pair passed to which there is access.
+
+    None: nothing was tried.
+    """
+    if answer.lost or (status == UNKNOWN and not answer.gpus):
         return None
     if not copies:
         return "L0"
@@ -156,7 +161,9 @@ def _reasons(answer: PayloadReport) -> Iterator[tuple[str, str]]:
     for trouble in answer.troubles:
         words = _WORDS.get(trouble.kind, "{}").format(trouble.message)
         yield _STATUS_OF_TROUBLE.get(trouble.kind, UNKNOWN), words
-    seen = {gpu.address for gpu in answer.gpus}
+    if answer.lost:
+        yield FAIL, f"{sentence(answer.lost)}: nothing was copied"
+    seen = {gpu.address for gpu in answer.gpus} | {card.address for card in answer.lost}
     unseen = [address for address in answer.driven if address not in seen]
     if unseen and answer.gpus:
         yield FAIL, f"CUDA does not list {', '.join(unseen)}, bound to the NVIDIA driver"

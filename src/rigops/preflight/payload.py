@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
@@ -14,6 +14,9 @@ from rigops.hostside.p2p.verdict import ALL_REDUCE, COLLECTIVES, LEVELS, VERDICT
 from rigops.json_fields import Fields
 from rigops.preflight.changes import Around, Change, LinkSeen
 from rigops.preflight.found import CollectivesFound, GpuSeen, Machine, PairFound
+
+if TYPE_CHECKING:
+    from rigops.probe.lost_cards import LostCard
 
 SCHEMA: Final = "rigops.preflight-payload/1"
 _LONGEST: Final = 500
@@ -77,6 +80,8 @@ class PayloadReport:
     topology: str = ""
     gpus: tuple[GpuSeen, ...] = ()
     driven: tuple[str, ...] = ()  # addresses of cards that are bound to NVIDIA's driver
+    gone: tuple[str, ...] = ()  # of those, what answered nothing on the bus
+    lost: tuple[LostCard, ...] = ()  # before anything was copied
     slots: Mapping[str, Slot] = field(default_factory=dict)  # by address, where it is known
     on_bus: int = 0
     jobs: tuple[Job, ...] = ()
@@ -145,6 +150,7 @@ def _answer(result: Fields) -> PayloadReport:
         driven=tuple(
             plain(card.text("address")) for card in on_bus if card.raw("driver") == "nvidia"
         ),
+        gone=tuple(plain(card.text("address")) for card in on_bus if card.raw("is_gone") is True),
         slots={plain(card.text("address")): slot for card in on_bus if (slot := _slot(card))},
         on_bus=len(on_bus),
         jobs=tuple(

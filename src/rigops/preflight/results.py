@@ -34,8 +34,11 @@ def begun(at_stake: Iterable[PairFound], at: str, versions: Mapping[str, str]) -
 
 
 def failure(found: HostFound, at: str, versions: Mapping[str, str]) -> FailedProof | None:
-    """None: it has not failed, though it may not have passed either."""
-    if found.status != FAIL:
+    """None: it has not failed, though it may not have passed either.
+
+    A card that was lost before says nothing of the copies of before, and none was made.
+    """
+    if found.status != FAIL or found.lost:
         return None
     failed = tuple(pair for pair in pairs_of(found) if STATUS_OF.get(pair.verdict) == FAIL)
     return FailedProof(at=at, versions=versions, pairs=failed, reasons=found.reasons)

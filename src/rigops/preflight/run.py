@@ -29,6 +29,10 @@ from rigops.preflight.found import CollectivesFound, HostFound
 from rigops.preflight.judge import judge
 from rigops.preflight.lost import Heard, evidence_of, pairs_when_lost, wait_for
 from rigops.preflight.payload import Job, PayloadReport, Trouble, plain, read_answer
+from rigops.probe import reading
+from rigops.probe.lost_cards import SECTIONS, lost_cards, sentence
+from rigops.probe.script import longest_s, script
+from rigops.probe.snapshot import HostSnapshot
 from rigops.transport import TransportError
 
 if TYPE_CHECKING:
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from rigops.preflight.found import PairFound
     from rigops.preflight.lost import Host, Returned
     from rigops.preflight.siblings import LastRates
+    from rigops.probe.lost_cards import LostCard
     from rigops.transport import ScriptResult
 
 LEVELS: Final = ("quick", "p2p")
@@ -109,16 +114,14 @@ def prove(
         return HostFound(host=name, status=SKIPPED, reasons=('declared p2p = "skip"',))
     limits = limits or PayloadLimits()
     progress("querying peer access")
-    answer = _ask(host, limits.options("quick"), limits.census_s())
-    if pairs and answer.gpus:
-        answer = leave_out(answer, resolve_pairs(pairs, answer.gpus, name))
+    answer = _census(host, name, limits, pairs)
     at_stake = [
         pair
         for pair in answer.pairs
         if pair.verdict not in REFUSED and NOT_CHOSEN not in pair.evidence
     ]
     can_reduce = bool(answer.pairs) and not answer.is_partial
-    if level == "quick" or answer.needs_reboot or not (at_stake or can_reduce):
+    if answer.lost or level == "quick" or answer.needs_reboot or not (at_stake or can_reduce):
         return judge(name, answer, spec, copies=level != "quick")
     if answer.jobs and not allow_busy:
         in_use = _in_use(answer.jobs)
@@ -146,6 +149,39 @@ def prove(
     if answer.is_partial and copied.pairs:
         copied = _with_the_rest(copied, answer)
     return judge(name, copied, spec, copies=True, last=last, catalog=catalog)
+
+
+def _census(
+    host: Host, name: str, limits: PayloadLimits, pairs: Sequence[tuple[str, str]]
+) -> PayloadReport:
+    """Without copies: what there is, what is to be tried, and what was lost before."""
+    answer = _ask(host, limits.options("quick"), limits.census_s())
+    if pairs and answer.gpus:
+        answer = leave_out(answer, resolve_pairs(pairs, answer.gpus, name))
+    lost = _find_lost(host, name, answer)
+    return _spared(answer, lost) if lost else answer
+
+
+def _find_lost(host: Host, name: str, answer: PayloadReport) -> tuple[LostCard, ...]:
+    """Asked only where the census lacks a card: when it was lost is for the whole probe to say."""
+    seen = {gpu.address for gpu in answer.gpus} - set(answer.gone)
+    if seen.issuperset(answer.driven):
+        return ()
+    words = ("sh", "-c", script(SECTIONS))
+    said = host.run_script("", argv=words, deadline_s=longest_s(SECTIONS) + _TRAVEL_S)
+    bundle = reading.read(said.stdout, host=name)
+    return tuple(lost_cards(HostSnapshot(bundle)).values()) if bundle else ()
+
+
+def _spared(answer: PayloadReport, lost: tuple[LostCard, ...]) -> PayloadReport:
+    """Nothing is tried until the reboot: it would blame the copies, and prove no set of cards."""
+    why = (f"not tried: {sentence(lost)}",)
+    pairs = tuple(
+        pair if pair.verdict in REFUSED else replace(pair, verdict="skipped", evidence=why)
+        for pair in answer.pairs
+    )
+    collectives = replace(answer.collectives, evidence=why)
+    return replace(answer, lost=lost, pairs=pairs, collectives=collectives)
 
 
 def _in_use(jobs: Sequence[Job]) -> str:

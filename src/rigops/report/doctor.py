@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
@@ -128,11 +129,11 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
     infos = [one for one in host.findings if one.status == "info"]
     if len(infos) == 1:
         infos = []
-    shown = [
+    shown = _folded_checks(
         one
         for one in _by_urgency(host)
         if one.status not in _QUIET and one not in brief and one not in infos
-    ]
+    )
     statuses = {one.status for one in (*shown, *brief, *infos)}
     columns = (
         max(map(len, statuses), default=0),
@@ -140,8 +141,10 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
     )
     cards = host.facts.get("gpus")
     in_all = len(cards) if isinstance(cards, list) else 0
+    fixed_by: dict[str, str] = {}  # by fix: the check below which it is shown
     for alike in grouped(shown, lambda one: (one.id, one.status, _fix(one, alone=False))).values():
-        yield from _findings(alike, in_all, columns, width)
+        same_as = fixed_by.setdefault(_fix_key(alike[0]), alike[0].id)
+        yield from _findings(alike, in_all, columns, width, same_as)
     for status, few in (("unknown", brief), ("info", infos)):
         ids = list(dict.fromkeys(one.id for one in few))
         if ids:
@@ -154,6 +157,19 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
     ]
     if any(count for count, _ in counts):
         yield "  " + ", ".join(f"{count} {quiet}" for count, quiet in counts if count)
+
+
+def _folded_checks(findings: Iterable[Finding]) -> list[Finding]:
+    """What several checks say in the same words has one cause, and is one line."""
+    alike = grouped(
+        findings, lambda one: (one.status, one.subject, one.summary, one.fix and _fix_key(one))
+    )
+    shown = []
+    for first, *others in alike.values():
+        ids = ", ".join(dict.fromkeys(one.id for one in others if one.id != first.id))
+        same = f"{first.summary} (and {ids})"
+        shown.append(replace(first, summary=same) if ids else first)
+    return shown
 
 
 def _notes(host: HostReport, width: int) -> Iterator[str]:
@@ -175,9 +191,12 @@ def _notes(host: HostReport, width: int) -> Iterator[str]:
 
 
 def _findings(
-    alike: Sequence[Finding], in_all: int, columns: tuple[int, int], width: int
+    alike: Sequence[Finding], in_all: int, columns: tuple[int, int], width: int, same_as: str
 ) -> Iterator[str]:
-    """Those of one check with one fix: a line for each summary, and one for the fix."""
+    """Those of one check with one fix: a line for each summary, and one for the fix.
+
+    `same_as`: the check that has this fix first.
+    """
     status, check = alike[0].status, alike[0].id
     margin = " " * (sum(columns) + 6)
     lead = f"  {status:<{columns[0]}}  {check:<{columns[1]}}"
@@ -188,7 +207,8 @@ def _findings(
         yield from rest
     is_alone = len({one.subject for one in alike}) == 1
     if fix := _fix(alike[0], alone=is_alone):
-        yield from _fix_lines(*fix, width, margin)
+        shown = fix if same_as == check else (f"as for {same_as}", "")
+        yield from _fix_lines(*shown, width, margin)
 
 
 def _fix_lines(text: str, tag: str, width: int, margin: str) -> list[str]:
@@ -244,6 +264,12 @@ def _fix(finding: Finding, *, alone: bool) -> tuple[str, str] | None:
     return text if alone else _without_address(finding, text), f"({_BY[fix.kind]})"
 
 
+def _fix_key(finding: Finding) -> str:
+    """Findings with the same key are mended by the same act."""
+    fix = finding.fix
+    return f"{fix.text} {fix.declare}" if fix and fix.text else finding.id
+
+
 def _first_sentence(text: str) -> str:
     sentence = text[: _FIRST_SENTENCE.match(text).end()]  # type: ignore[union-attr]  # of any text
     return sentence if len(sentence) >= len(text.rstrip(".")) else f"{sentence} …"
@@ -252,11 +278,15 @@ def _first_sentence(text: str) -> str:
 def _counts(hosts: Sequence[HostReport]) -> str:
     statuses = [host.status for host in hosts]
     counts = ", ".join(f"{statuses.count(one)} {one}" for one in dict.fromkeys(sorted(statuses)))
-    fixes = {
-        (host.host, one.id): one.fix.by_apply
+    by_check = {
+        (host.host, one.id): one
         for host in hosts
         for one in host.findings
         if one.fix and one.status in _TO_FIX
+    }
+    fixes = {
+        (host, _fix_key(one)): one.fix is not None and one.fix.by_apply
+        for (host, _), one in by_check.items()
     }
     applied, by_hand = sum(fixes.values()), len(fixes) - sum(fixes.values())
     pieces = [

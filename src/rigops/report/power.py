@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from rigops.power import EFFICIENCY, STEADY_SHARE
 from rigops.power.budget import BOARD_WATTS, CPU_WATTS
 from rigops.power.energy import IDLE_SHARE, IDLE_WATTS
+from rigops.probe.lost_cards import ADVICE
 from rigops.report.power_fleet import shared_circuit, table, total
 from rigops.report.power_words import (
     COLORS,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rigops.power import Energy, Load, Supply
     from rigops.power.report import PowerReport, SharedCircuit
 
+_AT_LEAST: Final = "at least "
 _MOST_BLOCKS: Final = 3  # hosts; of more there is a line each
 
 
@@ -73,16 +75,22 @@ def _budget_rows(report: PowerReport, cells: int) -> Iterator[tuple[str, str]]:
     is_owed = report.status == "warn"
     for supply, now in zip(supplies, report.now.supplies, strict=True):
         drawn = bar(supply.watts, supply.steady, supply.peak, cells)
-        yield supply.name.replace(" and PSU ", "+"), f"{drawn}  {of_supply(supply)}"
+        least = _AT_LEAST if report.power.gap or _has_unknown(supply.loads) else ""
+        yield supply.name.replace(" and PSU ", "+"), f"{drawn}  {least}{of_supply(supply)}"
         if len(supplies) > 1:
             yield "", _fed(supply)
         if is_owed and OVER in of_supply(now):
             yield "", f"now {of_supply(now)}"
     for wall, now_wall in zip(walls, report.now.walls, strict=True):
         drawn = bar(wall.allowed, wall.watts, wall.watts, cells)
-        yield wall.where.removeprefix("the "), f"{drawn}  {of_wall(wall)}"
+        least = _AT_LEAST if report.power.gap or _has_unknown(report.power.loads) else ""
+        yield wall.where.removeprefix("the "), f"{drawn}  {least}{of_wall(wall)}"
         if is_owed and OVER in of_wall(now_wall):
             yield "", f"now {of_wall(now_wall)}"
+
+
+def _has_unknown(loads: Iterable[Load]) -> bool:
+    return any(load.watts is None for load in loads)
 
 
 def _other_rows(report: PowerReport) -> Iterator[tuple[str, str]]:
@@ -187,6 +195,8 @@ def _limit(report: PowerReport) -> str:
 
 
 def _fix(report: PowerReport) -> str:
+    if report.power.lost:
+        return ADVICE
     if report.status == "warn":
         return "rigops apply"
     if report.status == "fail":

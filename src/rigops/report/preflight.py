@@ -17,6 +17,7 @@ from rigops.hostside.p2p.verdict import (
 )
 from rigops.preflight.environment import environment
 from rigops.preflight.paragraph import paragraph
+from rigops.probe.lost_cards import ADVICE
 from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
 
@@ -86,7 +87,9 @@ def _host(host: HostFound, width: int) -> Iterator[str]:
         yield from wrapped(reason, width)
     if host.needs_reboot:
         yield from wrapped("a process is stuck in the driver; fix: reboot the host", width)
-    if len(host.gpus) >= _ONE_PAIR:
+    if host.lost:
+        yield from wrapped(f"fix: {ADVICE}", width)
+    elif len(host.gpus) >= _ONE_PAIR:
         yield from _matrix(host)
         yield from _pairs(host, width)
         yield from _collectives(host, width)

@@ -209,3 +209,10 @@ def test_every_command_refuses_an_inventory_that_it_cannot_read(
         assert said.code == 2, words
         assert "rigops.error/1" in said.out
         assert "no regular file" in said.out
+
+
+def test_the_words_of_an_option_that_is_missing_are_on_its_line(rigops: Rigops) -> None:
+    said = rigops("autoinstall", "rig")
+
+    assert said.code == 2
+    assert "Missing option '--for'. Choose from: ubuntu, debian" in said.err

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rigops.probe.lost_cards import ADVICE
 from tests.unit.cli import power_rigs
 from tests.unit.cli.power_rigs import (
     DESKTOP,
@@ -39,6 +40,19 @@ SPLIT = [
 BY_UUID = "gpu_power_limit names cards by UUID, and which is this one is not known"
 UNREACHED = "not reached: from the inventory"
 PAIR = {"gpus": {"3090": 2}, "gpu_power_limit": 300}
+
+
+DROPPED_AT = "2026-01-30 17:01 UTC"
+DROPPED = (
+    "== journalctl -k -b\n2026-01-30T17:01:40.000000+0000 rig kernel: NVRM: Xid (PCI:{}): 79, "
+    "GPU has fallen off the bus.\n"
+)
+
+
+def _gone(pci: str, address: str) -> tuple[str, str]:
+    """The line of that card, and what it is once it has left the bus."""
+    (line,) = (one for one in pci.splitlines() if one.startswith(address))
+    return line, line.replace("link=8.0,16", "link=Unknown,63")
 
 
 class Power:
@@ -512,7 +526,47 @@ def test_what_a_ups_measures_stands_beside_what_is_computed(power: Power, rigs: 
         {"ups": "myups@localhost", "watts": 312, "lines": ["ups.realpower: 312"]}
     ]
     assert "1056 W at these limits, 186 W idle; the UPS measures 312 W now" in power().out
-    assert rigs.asked["rig"][0] == ["pci", "nvidia-smi-xml", "ups"]
+    assert rigs.asked["rig"][0] == ["pci", "nvidia-smi-xml", "kernel-log", "ups"]
+
+
+def test_a_lost_card_is_said_and_what_is_drawn_is_at_least_the_rest(
+    power: Power, rigs: Rigs
+) -> None:
+    bus = {**texts(*THREADRIPPER), "kernel-log": DROPPED.format(TWO)}
+    line = f"Unable to determine the device handle for GPU{TWO}: GPU is lost.\n"
+    rigs.texts["rig"] = {**bus, "nvidia-smi-xml": line}
+    power.declare(rig={"psus": [1600]})
+
+    shown = " ".join(power().out.split())
+
+    assert f"card 42:00.0 is lost since {DROPPED_AT}" in shown
+    assert "at least 250 of 1440 W" in shown
+    assert f"fix: {ADVICE}" in shown
+    (unknown,) = power.host(3)["unknown"]
+    assert "card 42:00.0 is lost" in unknown
+
+
+def test_a_lost_card_that_nvidia_smi_leaves_out_is_said_too(power: Power, rigs: Rigs) -> None:
+    rest = texts(*THREADRIPPER[:1], *THREADRIPPER[2:])
+    pci = texts(*THREADRIPPER)["pci"]
+    rigs.texts["rig"] = {**rest, "pci": pci.replace(*_gone(pci, TWO), 1)}
+    power.declare(rig={"psus": [1600]})
+
+    shown = " ".join(power().out.split())
+
+    assert "card 42:00.0 is lost" in shown
+    assert "at least 950 of 1440 W" in shown
+
+
+def test_declared_clocks_are_said_not_to_count(power: Power, rigs: Rigs) -> None:
+    rigs.texts["rig"] = texts(*THREADRIPPER)
+    power.declare(rig={"psus": [1600, 1600]})
+    assert power.host(0)["notes"] == []
+
+    power.declare(rig={"psus": [1600, 1600], "gpu_clocks": "graphics=210,1410"})
+
+    (note,) = power.host(0)["notes"]
+    assert note.startswith("gpu_clocks is declared and not counted")
 
 
 def test_a_host_that_no_inventory_has(power: Power, rigs: Rigs) -> None:

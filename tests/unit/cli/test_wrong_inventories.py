@@ -23,6 +23,8 @@ WRONG = {
     "typo in a host's key": (host('"gpu_power_limt": 285'), ["gpu_power_limt", "gpu_power_limit"]),
     "typo without a reserved prefix": (host('"kernelargs": []'), ["kernelargs", "kernel_args"]),
     "key in capitals": (host('"DRIVER": "535"'), ["DRIVER", "'driver'"]),
+    "concern for a key": (host('"thermal_guard": 83'), ["thermal_guard", "'thermal_limit'"]),
+    "another concern for a key": (host('"gpu_tuning": 83'), ["'gpu_power_limit'"]),
     "key without its prefix": (host('"power_limit": 285'), ["power_limit", "gpu_power_limit"]),
     "unknown key under a reserved prefix": (
         host('"gpu_color": "red"'),
@@ -124,6 +126,10 @@ WRONG = {
     "syntax error": ('rigs = [("box", {)]\n', ["inventory.py:1", "not valid Python"]),
     "import error": ("import nosuchmodule\n", ["inventory.py:1", "install 'nosuchmodule'"]),
     "name error": ('rigs = [("box", {"driver": v535})]\n', ["inventory.py:1", "NameError"]),
+    "true as in JSON": (
+        'rigs = [("box", {"gpu_persistence": true})]\n',
+        ["inventory.py:1", "fix: write True"],
+    ),
     "a program that ends": ("import sys\nsys.exit(0)\n", ["inventory.py:2", "SystemExit"]),
     "empty file": ("", ["no host", "rigs = ["]),
     "nothing but constants": ('_a = ["b"]\nc = 1\n', ["no host"]),

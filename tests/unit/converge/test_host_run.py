@@ -17,6 +17,7 @@ from rigops.converge.silicon import Silicon
 from rigops.facts.sections import Boot, RigopsState
 from rigops.inventory.spec import RigSpec
 from rigops.plan.change import Repair
+from rigops.probe.lost_cards import ADVICE, LostCard, LostCards, sentence
 from rigops.probe.sections.nvidia_version import NvidiaVersion
 from rigops.record import Bios, ProvenGpu
 from rigops.transport import Privilege, Target
@@ -185,3 +186,25 @@ def test_a_plan_says_that_copies_between_the_cards_are_going_to_follow(
     rig = planned(tmp_path, {}, snapshot, preflight=preflight)
 
     assert rig.result.preflight_reason == reason
+
+
+def test_a_plan_says_that_a_card_is_lost_and_that_nothing_is_copied_then(tmp_path: Path) -> None:
+    lost = LostCards((LostCard("0000:84:00.0", "", since="03:12 UTC"),))
+
+    rig = planned(tmp_path, {}, replace(NOTHING_COLLECTED, silicon=TWO_CARDS, lost=lost))
+
+    said = f"card 84:00.0 is lost since 03:12 UTC: {ADVICE}"
+    assert rig.result.notices[0] == said
+    assert said in rig.result.plan.warnings
+    assert rig.result.preflight_reason == ""
+
+
+def test_a_lost_card_that_blocks_a_concern_is_said_once(tmp_path: Path) -> None:
+    lost = LostCards((LostCard("0000:84:00.0", "", since="03:12 UTC"),))
+    reason = f"{sentence(lost.cards)}, so nothing is set"
+    blocked = NO_DRIVER.replace("nvidia_driver", "gpu_tuning").replace("no source has it", reason)
+
+    rig = planned(tmp_path, {"gpu_tuning": blocked}, replace(NOTHING_COLLECTED, lost=lost))
+
+    assert [one.reason for one in rig.result.blocked] == [reason]
+    assert not [one for one in rig.result.notices if "84:00.0" in one]

@@ -74,9 +74,10 @@ def test_the_cards_are_those_that_the_driver_names() -> None:
 
 
 def test_a_card_without_a_driver_is_there_all_the_same() -> None:
-    silicon = SECTION.parse("== /sys/bus/pci/devices/0000:0a:00.0\n")
+    silicon = SECTION.parse("== /sys/bus/pci/devices/0000:0a:00.0\n16\n")
 
     assert silicon.has_cards
+    assert not silicon.has_gone
     assert silicon.gpus == ()
     assert observed("rig", sight(""), at="", inventory_digest="") is None
     assert observed("rig", sight(driver=None), at="", inventory_digest="") is None
@@ -136,3 +137,7 @@ def test_a_boot_that_only_tried_arguments_proves_the_plain_one_with_them() -> No
 
     assert tried.key() == now(line="ro iommu=pt").key()
     assert tried.key() != now(line="ro").key()
+
+
+def test_a_card_that_answers_nothing_on_the_bus_is_seen_by_every_plan() -> None:
+    assert SECTION.parse("== /sys/bus/pci/devices/0000:0a:00.0\n63\n").has_gone

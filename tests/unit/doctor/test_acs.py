@@ -32,6 +32,7 @@ GEFORCE = ROOT_PORTS.replace("AD102GL [RTX 5880 Ada Generation] [10de:26b3]", "A
 RTX_4090 = GEFORCE.replace("[GeForce X]", "[GeForce RTX 4090] [10de:2684]")
 _ON = "ACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+"
 _OFF = "ACSCtl:\tSrcValid+ TransBlk- ReqRedir- CmpltRedir-"
+CLEARED = {"acs_redirect": "off"}
 TOPOLOGY = "\tGPU0\tGPU1\nGPU0\t X \t{0}\nGPU1\t{0}\t X \n\nLegend:\n"
 
 
@@ -44,6 +45,27 @@ def test_root_ports_that_redirect_are_the_first_failure_of_a_listing_alone() -> 
     assert worst.fix is not None
     assert (worst.fix.kind, worst.fix.concern) == ("apply", "acs")
     assert worst.fix.declare == {"acs_redirect": "off"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "status"),
+    [
+        ({}, "unknown"),
+        ({"p2p": "measure"}, "unknown"),
+        ({"p2p": "required"}, "fail"),
+        (CLEARED, "fail"),
+    ],
+)
+def test_where_a_lost_card_keeps_the_topology_from_being_read_it_is_unknown(
+    declared: dict[str, str], status: str
+) -> None:
+    gone = f"Unable to determine the device handle for GPU{OTHER}: GPU is lost.\n"
+    unread = dict.fromkeys(("nvidia-smi-xml", "nvidia-smi-topo", "nvidia-smi-p2p-read"), gone)
+
+    (path,) = found(PATH, {**HEALTHY, "lspci": GEFORCE, **unread}, spec(**declared))
+
+    assert path.status == status
+    assert (path.fix is None) == (status == "unknown")
 
 
 def test_where_the_kernel_is_locked_down_a_person_clears_them_as_plan_says() -> None:

@@ -140,6 +140,15 @@ def test_firmware_that_keeps_errors_to_itself(line: str) -> None:
     assert found.fix.kind == "bios"
 
 
+def test_a_virtual_machine_has_no_bios_to_change() -> None:
+    line = "acpi PNP0A08:00: _OSC: platform does not support [PCIeHotplug LTR AER]"
+    guest = f"{answers.BOOT}\n== systemd-detect-virt\nkvm\n"
+    (found,) = look(BLIND, {"kernel-log": WELL.replace(OSC, line), "boot": guest})
+
+    assert (found.status, found.fix) == ("info", None)
+    assert found.evidence[0].line.endswith(line)
+
+
 def test_one_blind_bridge_among_seeing_ones() -> None:
     line = OSC.replace("PNP0A08:00", "PNP0A08:01").replace(" AER", "")
     (found,) = look(BLIND, {"kernel-log": journal((0.2, line))})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.doctor.examining import checks_of, judge, spec
+from rigops.probe.lost_cards import ADVICE
+from tests.unit.doctor.examining import changed_from, checks_of, judge, spec
+from tests.unit.doctor.logged import journal, xid
 from tests.unit.doctor.pcie_rigs import (
     HEALTHY,
     NO_REDIRECTION,
@@ -12,6 +14,7 @@ from tests.unit.doctor.pcie_rigs import (
     OTHER,
     PCI,
     RISERS,
+    ROOT_PORTS,
     card,
     found,
     look,
@@ -128,6 +131,38 @@ def test_a_card_that_nvidia_smi_cannot_reach() -> None:
     assert lost.subject == f"gpu {OTHER}"
     assert lost.evidence[0].line == LOST_LINE.strip()
     assert ONE not in count.summary
+
+
+def test_a_lost_card_has_one_advice_and_no_fix_that_apply_refuses() -> None:
+    dropped = xid(79, OTHER[5:10], "GPU has fallen off the bus.")
+    texts = {
+        **HEALTHY,
+        "lspci": ROOT_PORTS,
+        "nvidia-smi-xml": LOST_LINE,
+        "nvidia-smi-p2p-read": LOST_LINE,
+        "kernel-log": journal((700, dropped)),
+    }
+
+    checks = checks_of("xid", LOST, COUNT, "acs.path", "pwr.limit")
+    found = [one for one in judge(texts, checks=checks) if one.status in {"fail", "warn"}]
+
+    assert [one.id for one in found] == ["xid", LOST, COUNT]
+    assert {one.fix.text for one in found if one.fix} == {ADVICE}
+    assert {one.fix.kind for one in found if one.fix} == {"hands"}
+    assert found[1].summary.startswith("lost since 2026-01-30 17:11 UTC: ")
+
+
+def test_a_card_that_left_the_bus_is_lost_though_nvidia_smi_leaves_it_out() -> None:
+    gone = PCI.splitlines(keepends=True)
+    gone[3] = gone[3].replace("link=2.5,16", "link=Unknown,63")
+    texts = {**HEALTHY, "pci": "".join(gone), "lspci": None}
+
+    (asleep,) = found(LOST, changed_from(HEALTHY, texts))
+    texts["nvidia-smi-xml"] = smi(smi_card(ONE))
+    (lost,) = found(LOST, changed_from(HEALTHY, texts))
+
+    assert asleep.status != "fail"
+    assert (lost.status, lost.subject) == ("fail", f"gpu {OTHER}")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.concerns.registry import read
+from rigops.probe.lost_cards import ADVICE
 from tests.unit.doctor.examining import catalog, check_of
 from tests.unit.doctor.logged import (
+    BOOTED,
     BOOTED_BEFORE,
     SECTIONS,
     WELL,
@@ -16,6 +18,7 @@ from tests.unit.doctor.logged import (
     look,
     xid,
 )
+from tests.unit.doctor.pcie_rigs import smi, smi_card
 from tests.unit.probe import answers
 
 XID = check_of("xid")
@@ -49,6 +52,16 @@ def test_a_card_off_the_bus() -> None:
     assert [one.section for one in found.evidence] == ["kernel-log"] * 2
     assert found.evidence[0].line.endswith("fallen off the bus.")
     assert found.why
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.text) == ("hands", ADVICE)
+
+
+@pytest.mark.parametrize("boot", ["kernel-log", "kernel-log-previous"])
+def test_a_card_that_is_back_gets_a_fix_that_apply_can_make(boot: str) -> None:
+    booted = BOOTED if boot == "kernel-log" else BOOTED_BEFORE
+    is_back = {"nvidia-smi-xml": smi(smi_card("0000:0a:00.0")), "pci": None}
+    (found,) = look(XID, {**is_back, boot: journal((100, xid(79, rest=DROP)), booted=booted)})
+
     assert found.fix is not None
     assert (found.fix.kind, found.fix.concern) == ("apply", "gpu_tuning")
     assert found.fix.declare == {"gpu_power_limit": "80%"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ import pytest
 from rigops.concerns.thermal_guard import record
 from rigops.hostside.packing import pack
 from rigops.hostside.shared.work_under_way import work_under_way
+from rigops.rendering import render
 from tests.unit.hostside.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
@@ -353,6 +355,38 @@ def test_what_cannot_be_given_back_is_named_and_stays_recorded(host: Host) -> No
     (host.root / "fails").unlink()
     assert host.run("undo").returncode == 0
     assert host.text("limit") == "350.00\n"
+
+
+def test_the_command_tells_a_person_what_the_guard_does(host: Host) -> None:
+    command = host.root / "rigops-guard"
+    command.write_text(render("rigops-guard.j2", program=shlex.join(host.words())))
+
+    def ask(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", str(command), *words], capture_output=True, text=True, check=False
+        )
+
+    assert "does not run" in (stopped := ask()).stdout
+    assert "rigops-guard status" in ask("--help").stdout
+    assert stopped.returncode == 1
+    with host.serving():
+        host.waits_for(lambda: host.state().get("cards"))
+        calm = ask("status")
+        host.write("celsius", "90")
+        host.comes_to("lower-power")
+        host.waits_for(lambda: host.state()["cards"][0]["watts"])
+        hot, document = ask(), json.loads(ask("status", "--json").stdout)
+
+    assert (calm.returncode, hot.returncode) == (0, 0)
+    assert calm.stdout.splitlines() == [
+        "the thermal guard runs, and no card is too hot",
+        "settings: gpu 83, hold 0.1, action lower-power, sensor-loss lower-power",
+        f"GPU {ADDRESS}: step none",
+    ]
+    assert f"GPU {ADDRESS}: step lower-power, power limit " in hot.stdout
+    assert (document["status"], document["step"]) == ("warn", "lower-power")
+    (host.root / "etc/rigops/thermal_guard").unlink()
+    assert ask().returncode == 3
 
 
 def test_the_check_of_a_guard_that_does_not_run_fails(host: Host) -> None:

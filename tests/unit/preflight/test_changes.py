@@ -202,6 +202,13 @@ def test_output_of_another_program_is_no_view_of_the_cards() -> None:
     assert not_compared(around) == ("throttling and BAR1 (nvidia-smi -q)",)
 
 
+def test_the_copies_are_not_blamed_for_a_card_that_was_lost_before() -> None:
+    gone = "Unable to determine the device handle for GPU0000:0a:00.0: GPU is lost.\n"
+
+    assert changes_of(Around(smi_before=gone, smi_after=gone)) == ()
+    assert [one.kind for one in changes_of(Around(smi_after=gone))] == ["lost"]
+
+
 @pytest.mark.parametrize(
     "meanwhile",
     [

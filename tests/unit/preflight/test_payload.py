@@ -248,7 +248,9 @@ def test_no_gpu(rig: Rig) -> None:
     run = rig.run()
 
     assert [trouble["kind"] for trouble in run.result["troubles"]] == ["no_device"]
-    assert run.result["on_bus"] == [{"address": ADDRESSES[0], "driver": "nvidia", "max_links": []}]
+    assert run.result["on_bus"] == [
+        {"address": ADDRESSES[0], "driver": "nvidia", "max_links": [], "is_gone": False}
+    ]
     answer = read_answer(json.dumps({"result": run.result}).encode())
     assert answer is not None
     assert (answer.on_bus, answer.driven) == (1, (ADDRESSES[0],))

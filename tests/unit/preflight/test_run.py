@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from rigops.inventory.spec.model import ExpectedGpus, RigSpec
+from rigops.preflight.environment import environment
 from rigops.preflight.payload import read_answer
 from rigops.preflight.results import failure, passed
 from rigops.preflight.run import PayloadLimits, prove
+from rigops.probe.lost_cards import ADVICE, SECTIONS
+from rigops.report.preflight import preflight_lines
 from rigops.transport import LOCAL, ScriptResult, TransportError, connect
 from rigops.transport.host_keys import HostKeyPolicy
 from tests.unit.preflight.hosts import (
@@ -204,11 +207,47 @@ def test_a_slot_that_cannot_be_read_is_not_known(links: object) -> None:
     assert answer.slots == {}
 
 
-def test_a_card_that_fell_off_fails() -> None:
+def saved(rig: str) -> ScriptResult:
+    """What the probe of this rig prints."""
+    folder = Path(__file__).resolve().parents[2] / "fixtures/rigs" / rig
+    at = json.loads((folder / "meta.json").read_text())["collected_at"]
+    lines = [f"rigops-probe/1 mark root=1 at={at} host={rig}"]
+    for name in (section.name for section in SECTIONS):
+        lines += ["", f"mark begin {name} root=1 limit=9", (folder / name).read_text()]
+        lines += ["mark rc=0 from=1 to=2", "", f"mark end {name}"]
+    asked = " ".join(section.name for section in SECTIONS)
+    return answer("\n".join((*lines, "", f"mark asked {asked}", "mark done", "")))
+
+
+LOST = "0000:86:00.0"
+OF_T180: dict[str, Any] = {
+    "gpus": [{"address": "0000:84:00.0", "name": "V100"}, {"address": LOST, "name": "V100"}],
+    "on_bus": [{"address": LOST, "driver": "nvidia", "is_gone": True}],
+}
+
+
+def test_a_card_that_was_lost_before_ends_it_with_the_reboot_as_advice() -> None:
+    pairs = pair("0000:84:00.0", LOST, "skipped"), pair(LOST, "0000:84:00.0", "skipped")
+    host = FakeHost([said(*pairs, **OF_T180), saved("t180-4xv100-lost")])
+
+    found = prove("rig", host, None, level="p2p")
+
+    assert (found.status, found.level) == ("fail", None)
+    assert {one.verdict for one in found.pairs} == {"skipped"}
+    (reason,) = found.reasons
+    assert reason == "card 86:00.0 is lost since 19:49 UTC: nothing was copied"
+    assert failure(found, "", {}) is None
+    assert not environment(found).variables
+    shown = " ".join(" ".join(preflight_lines([found], 100)).split())
+    assert f"fix: {ADVICE}" in shown
+    assert "NCCL_P2P_DISABLE" not in shown
+
+
+def test_a_card_that_cuda_does_not_list_and_that_is_there_fails() -> None:
     bus = [{"address": address, "driver": "nvidia"} for address in (A, B, "0000:41:00.0")]
     given = said(*REFUSED_PAIRS, on_bus=bus)
 
-    found = prove("rig", FakeHost([given, given]), None, level="p2p")
+    found = prove("rig", FakeHost([given, saved("threadripper-3x3090"), given]), None, level="p2p")
 
     assert found.status == "fail"
     assert "0000:41:00.0" in found.reasons[0]

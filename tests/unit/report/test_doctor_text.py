@@ -109,6 +109,27 @@ def test_what_is_declared_already_is_left_to_apply(kind: FixKind, tag: str) -> N
     assert said[-1].startswith("Next: rigops plan rack.py  ")
 
 
+def test_one_cause_is_one_line_and_one_act_is_one_fix() -> None:
+    start = Fix(kind="apply", concern="snapshots", text="it starts it", is_declared=True)
+    ids = ("snap.age", "snap.target", "snap.held")
+    same = [Finding("warn", "no timer", id=one, fix=start) for one in ids]
+    reboot = Fix(kind="hands", text="reboot")
+    lost = [Finding("fail", text, id=text, fix=reboot) for text in ("xid", "gpu.lost")]
+    slots = [of_card(card, "narrow", f"reseat {card}") for card in CARDS]
+
+    said = lines(report("rig", *lost, *same, *slots))
+
+    assert said[1:7] == [
+        "  fail  xid        xid",
+        "                   fix: reboot                                   (by hand)",
+        "  fail  gpu.lost   gpu.lost",
+        "                   fix: as for xid",
+        "  warn  snap.age   no timer (and snap.target, snap.held)",
+        "                   fix: rigops apply",
+    ]
+    assert "To fix: 1 with rigops apply, 2 by hand." in said[-2]
+
+
 def test_the_same_on_several_cards_is_one_line() -> None:
     every = [of_card(card, f"{card} draws 350 W", f"`smi -i {card}`") for card in CARDS]
 

@@ -85,7 +85,7 @@ CPU_TUNING: Final = Concern(
             cpu_max_freq,
             ("cpu_max_frequency", "cpu_frequency", "cpu_freq"),
         ),
-        word_key("cpu_governor", *_GOVERNORS),
+        word_key("cpu_governor", *_GOVERNORS, also_written=(NAME,)),
     ),
     deploy=_deploy,
     facts=_facts,

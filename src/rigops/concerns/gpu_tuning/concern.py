@@ -78,7 +78,7 @@ GPU_TUNING: Final = Concern(
             "gpu_power_limit",
             '285, "285W", "80%" of the default, or a dict keyed by GPU',
             per_gpu(power_limit, '{"3090": 285}'),
-            ("power_limit", "gpu_power", "gpu_watts"),
+            ("power_limit", "gpu_power", "gpu_watts", NAME),
         ),
         Key(
             "gpu_clocks",

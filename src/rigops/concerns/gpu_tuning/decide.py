@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rigops.catalog import find_gpu
@@ -13,6 +14,7 @@ from rigops.concerns.state import REFUSED, State
 from rigops.concerns.thermal_guard import record as guard
 from rigops.dataclass import dataclass
 from rigops.inventory.spec.choice import GpuIdentity, choose, uuids_of, without_a_card
+from rigops.probe.lost_cards import ADVICE, lost_cards, sentence
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from rigops.catalog.model import Gpu
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import Clocks, PerGpu, PowerLimit
+    from rigops.probe.lost_cards import LostCard
     from rigops.probe.sections.pci import Pci
     from rigops.probe.smi.report import SmiGpu, SmiReport
     from rigops.probe.snapshot import HostSnapshot
@@ -93,13 +96,12 @@ def find_cards(report: SmiReport, catalog: Catalog) -> tuple[TunedCard, ...]:
     return tuple(found)
 
 
-def unreadable(report: SmiReport) -> str:
-    """Why the cards cannot be set, or nothing."""
+def unreadable(report: SmiReport, lost: Iterable[LostCard] = ()) -> str:
+    """Why the cards cannot be set, or nothing. `lost`: cards that are known to be."""
     if report.failure == "mismatch":
         return "nvidia-smi does not match the loaded driver: reboot the host"
     if report.failure == "lost":
-        line = (report.failure_lines or ("a GPU is lost",))[0]
-        return f"a card is lost, so nothing is changed: {line.strip()}. fix: see rigops doctor"
+        return f"{sentence(lost) or 'a card is lost'}, so nothing is set. fix: {ADVICE}"
     if report.failure is None and report.gpus:
         cut = "the output of nvidia-smi is cut, so what the cards have is not known"
         return "" if report.is_complete else f"{cut}. fix: run this again"
@@ -174,9 +176,8 @@ def _selection_errors(
         return
     every = [card.identity for card in cards]
     uuids = uuids_of(every)
-    present = ", ".join(f"{card.subject} {card.identity.uuid or ''}".strip() for card in cards)
     for selector in without_a_card(choices, every):
-        yield f"{key}: {selector.text!r} is no GPU of this host. fix: name one of {present}"
+        yield f"{key}: {selector.text!r} is no GPU of this host, {_present(cards, selector.kind)}"
     for card in cards:
         choice = choose(choices, card.identity, uuids)
         if choice.equals and choice.selector:
@@ -185,6 +186,25 @@ def _selection_errors(
                 f"{key}: {names} fit {card.subject} equally. fix: name it by UUID "
                 f"({card.identity.uuid}) or PCI address"
             )
+
+
+def _present(cards: Sequence[TunedCard], kind: str) -> str:
+    """Which ones it has, and how to name them in the same way."""
+    names = Counter(card.smi.name or "unknown model" for card in cards)
+    have = ", ".join(
+        f"{count}x {name.removeprefix('NVIDIA ').removeprefix('GeForce ')}"
+        for name, count in names.items()
+    )
+    by_kind = {
+        "address": [card.identity.address for card in cards],
+        "uuid": [card.identity.uuid or card.identity.address for card in cards],
+    }
+    names_of_models = [
+        min(card.model.aliases, key=len, default=card.model.name) if card.model else card.smi.name
+        for card in cards
+    ]
+    written = dict.fromkeys(filter(None, by_kind.get(kind, names_of_models)))
+    return f"which has {have}. fix: write " + " or ".join(f'"{one}"' for one in written)
 
 
 def _limit(declared: Declared, card: TunedCard, uuids: frozenset[str]) -> Iterator[Wanted]:
@@ -314,7 +334,8 @@ def states(spec: RigSpec, snapshot: HostSnapshot, catalog: Catalog) -> list[Stat
     tuning = resolve(declared, cards)
     # What was set is known of the present boot alone, and where no record can be missing.
     boot_id = snapshot[BOOT].or_empty.boot_id if rigops.is_complete else None
-    reasons = filter(None, (unreadable(report), *tuning.blockers))
+    lost = lost_cards(snapshot).values()
+    reasons = filter(None, (unreadable(report, lost), *tuning.blockers))
     return [
         *(State("", "host", "", "", "", REFUSED, reason) for reason in reasons),
         *tuning.refused,

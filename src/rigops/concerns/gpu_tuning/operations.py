@@ -42,6 +42,7 @@ from rigops.plan.context import (
     warning,
 )
 from rigops.power import Neighbors, sharing
+from rigops.probe.lost_cards import LostCards
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
 
@@ -80,7 +81,8 @@ def gpu_tuning(
         )
         return
     report = host.get_fact(Smi)
-    if reason := decide.unreadable(report):
+    lost = provided(host, LostCards) or LostCards()
+    if reason := decide.unreadable(report, lost.cards):
         _without_a_driver(declared, reason)
         return
     cards = decide.find_cards(report, catalog_of(host))

@@ -68,7 +68,12 @@ def _records() -> tuple[HostRecord, ...]:
 THERMAL_GUARD: Final = Concern(
     name=NAME,
     keys=(
-        Key("thermal_limit", f"degrees Celsius or {THERMAL_EXAMPLE}", thermal_limit),
+        Key(
+            "thermal_limit",
+            f"degrees Celsius or {THERMAL_EXAMPLE}",
+            thermal_limit,
+            (NAME, "thermal", "thermal_max", "gpu_temperature", "gpu_temp_limit"),
+        ),
         Key("thermal_hold", "seconds", whole_number(1, 3600, " s")),
         word_key("thermal_action", *_ACTIONS),
         word_key("thermal_sensor_loss", *_ACTIONS),

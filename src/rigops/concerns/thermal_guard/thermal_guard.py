@@ -1,10 +1,12 @@
 #!/usr/bin/python3 -I
 # Made by rigops for the hosts that declare thermal_limit; made anew, never edited.
-"""thermal_guard run | request | check | undo: acts on heat of this machine's NVIDIA GPUs.
+"""thermal_guard run | request | status | check | undo: acts on heat of this machine's NVIDIA GPUs.
 
   run       the service: watches the cards, and goes step by step while one is too hot
   request   --step none|notify|lower-power|stop-jobs|poweroff --why TEXT: a step for every card,
             until none is asked for or the machine is booted again
+  status    prints what it does for a person, or all of it with --json; 1: it does not work,
+            3: that is not known
   check     prints what it does, for the daily self-check, fields separated by tabs
   undo      gives the cards the power limits back that the guard has lowered
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -374,24 +377,72 @@ def undo(paths: Paths) -> int:
 def check(paths: Paths) -> int:
     state = read_json(paths.state)
     step = STEPS.index(state["step"]) if state.get("step") in STEPS else 0
-    if not paths.settings.exists():
-        finding("unknown", "host", f"{paths.settings} is missing. fix: rigops apply")
-    elif take_lock(paths) is not None:
-        fix = "fix: systemctl status rigops-thermal-guard"
-        finding("fail", "host", f"the thermal guard does not run. {fix}")
-    elif _age_s(paths, state) > LATE_S:
-        fix = "fix: systemctl restart rigops-thermal-guard"
-        finding("fail", "host", f"the thermal guard hangs. {fix}")
-    elif not step:
-        finding("ok", "host", "the thermal guard runs, and no card is too hot")
-    else:
-        finding("warn", "host", f"the thermal guard: step {STEPS[step]}: {state.get('why', '')}")
-        for card in state.get("cards") or ():
-            if isinstance(card, dict) and card.get("step") != STEPS[0]:
-                what = f"step {card.get('step')}: {card.get('why', '')}"
-                finding("warn", f"gpu {card.get('address', '?')}", what)
+    found, summary = _judge(paths, state)
+    finding(found, "host", summary)
+    for card in _cards(state) if found == "warn" else ():
+        if card.get("step") != STEPS[0]:
+            what = f"step {card.get('step')}: {card.get('why', '')}"
+            finding("warn", f"gpu {card.get('address', '?')}", what)
     sys.stdout.write(f"metric\tguard_step\t{step}\n")
     return 0
+
+
+def status(paths: Paths, *, as_json: bool) -> int:
+    """Anybody may ask."""
+    state = read_json(paths.state)
+    found, summary = _judge(paths, state)
+    if as_json:
+        document = {**state, "status": found, "summary": clean(summary)}
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+    else:
+        lines = [summary, *(_settings_line(paths)), *map(_card_line, _cards(state))]
+        sys.stdout.writelines(f"{clean(line)}\n" for line in lines)
+    return {"fail": 1, "unknown": 3}.get(found, 0)
+
+
+def _judge(paths: Paths, state: Mapping[str, Any]) -> tuple[str, str]:
+    step = STEPS.index(state["step"]) if state.get("step") in STEPS else 0
+    if not paths.settings.exists():
+        return "unknown", f"{paths.settings} is missing. fix: rigops apply"
+    if not _is_running(paths):
+        fix = "fix: systemctl status rigops-thermal-guard"
+        return "fail", f"the thermal guard does not run. {fix}"
+    if _age_s(paths, state) > LATE_S:
+        fix = "fix: systemctl restart rigops-thermal-guard"
+        return "fail", f"the thermal guard hangs. {fix}"
+    if not step:
+        return "ok", "the thermal guard runs, and no card is too hot"
+    return "warn", f"the thermal guard: step {STEPS[step]}: {state.get('why', '')}"
+
+
+def _is_running(paths: Paths) -> bool:
+    try:
+        with paths.lock.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _cards(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    cards = state.get("cards")
+    return [one for one in cards if isinstance(one, dict)] if isinstance(cards, list) else []
+
+
+def _settings_line(paths: Paths) -> list[str]:
+    with suppress(OSError):
+        lines = paths.settings.read_text().splitlines()
+        return ["settings: " + ", ".join(one for one in lines if not one.startswith("#"))]
+    return []
+
+
+def _card_line(card: Mapping[str, Any]) -> str:
+    line = f"GPU {card.get('address', '?')}: step {card.get('step', '?')}"
+    if card.get("watts") is not None:
+        line += f", power limit {card['watts']} W instead of {card.get('watts_before')} W"
+    return f"{line}: {card['why']}" if card.get("why") else line
 
 
 def _age_s(paths: Paths, state: Mapping[str, Any]) -> float:
@@ -412,13 +463,18 @@ def main(arguments: Sequence[str]) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb in ("run", "check", "undo"):
         verbs.add_parser(verb)
-    asked = verbs.add_parser("request", prog="rigops-guard")
+    shown = verbs.add_parser("status", prog="rigops-guard status")
+    shown.add_argument("--json", action="store_true", help="all that the guard has recorded")
+    help_text = "`rigops-guard status` shows what the guard does; with --step a step is taken:"
+    asked = verbs.add_parser("request", prog="rigops-guard", description=help_text)
     asked.add_argument("--step", required=True, choices=STEPS, help="for every card, at once")
     asked.add_argument("--why", default="", help="what the journal and the message say")
     options = parser.parse_args(arguments)
     paths = Paths(options.system)
     if options.verb == "request":
         return request(paths, STEPS.index(options.step), clean(options.why))
+    if options.verb == "status":
+        return status(paths, as_json=options.json)
     return {"run": run, "check": check, "undo": undo}[options.verb](paths)
 
 

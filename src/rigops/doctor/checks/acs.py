@@ -12,6 +12,8 @@ from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import board, pcie, peers, proof
+from rigops.doctor.views.cards import lost_cards
+from rigops.probe.lost_cards import sentence
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -97,6 +99,8 @@ def path(examined: Examined) -> Finding:
 
 def _redirecting(examined: Examined, judged: list[Redirection], *, is_all_known: bool) -> Finding:
     status = min((one.status for one in judged if one.status), key=_GRAVITY.index)
+    if status != "info" and (why := _not_read(examined)):
+        return Finding("unknown", why)
     if status == "info" and not is_all_known:
         return Finding("unknown", _unreadable(examined))
     among = dict.fromkeys(one.ports for one in judged if one.status == status)
@@ -119,6 +123,15 @@ def _redirecting(examined: Examined, judged: list[Redirection], *, is_all_known:
     if examined.spec.acs_redirect == "off":
         return found
     return proof.outranked(examined, found, costs=_SLOWER)
+
+
+def _not_read(examined: Examined) -> str:
+    """Why it is not known what the redirection harms; empty: it is, or that is declared."""
+    lost, spec = lost_cards(examined), examined.spec
+    is_declared = spec.acs_redirect == "off" or spec.p2p == "required"
+    if not lost or is_declared or any(one.is_granted is not None for one in peers.pairs(examined)):
+        return ""
+    return f"{sentence(lost.values())}: which cards have P2P or NVLink could not be read"
 
 
 def _fix(examined: Examined, ports: tuple[str, ...]) -> Fix:

@@ -11,6 +11,7 @@ from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import kernel_logs, pcie
 from rigops.doctor.views.kernel_logs import owner_of
 from rigops.doctor.views.link_errors import knows_the_tree
+from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
@@ -43,6 +44,10 @@ _CONTROLS: Final = re.compile(r"_OSC: OS now controls \[(?P<what>[^\]]{0,200})\]
 _NO_CONTROL: Final = re.compile(
     r"_OSC: (?:platform does not support \[[^\]]*\bAER\b|not requesting|platform retains|"
     r"OS assumes control|platform willing)|_OSC: .*_OSC failed|_OSC failed \("
+)
+_OF_THE_HOST: Final = "a virtual machine: the errors of PCIe links are seen by its host alone"
+_WHY_OF_THE_HOST: Final = (
+    "The hypervisor hands no errors of links on. Whether there are any is to be read on its host."
 )
 _Entry = tuple["Which", "LogLine"]
 
@@ -121,13 +126,16 @@ def _record(examined: Examined, entries: Sequence[_Entry]) -> Finding:
     )
 
 
-@Check("pci.aer.blind", needs=(PROC_CMDLINE, KERNEL_LOG), fixes=("apply+reboot", "bios", "hands"))
+@Check(
+    "pci.aer.blind", needs=(PROC_CMDLINE, BOOT, KERNEL_LOG), fixes=("apply+reboot", "bios", "hands")
+)
 def blind(examined: Examined) -> Finding:
     """The kernel gets to see PCIe errors.
 
     Looks for pci=noaer on the running command line, and in the kernel log for what the firmware has
     handed over: `_OSC: OS now controls [… AER …]`. Without AER among it, or with noaer, error
-    counters of zero prove nothing. Where the log has no such line, this is unknown.
+    counters of zero prove nothing. Where the log has no such line, this is unknown. In a virtual
+    machine it is information: the errors of the real links are its host's.
     """
     snapshot = examined.snapshot
     if off := pcie.aer_is_off(snapshot):
@@ -141,7 +149,10 @@ def blind(examined: Examined) -> Finding:
     lacking = [one for one, shape in found if "AER" not in shape["what"].split()]
     refused = log.matching(_NO_CONTROL) if log else ()
     if lacking or (refused and not found):
-        return _firmware_first((*lacking, *refused))
+        lines = (*lacking, *refused)
+        if pcie.is_virtual_machine(snapshot):
+            return Finding("info", _OF_THE_HOST, _cited(lines), why=_WHY_OF_THE_HOST)
+        return _firmware_first(lines)
     if not found:
         gap = kernel_logs.read(snapshot, "current").gap
         why = f"the kernel log {gap}" if gap else "the kernel log has no _OSC line"
@@ -175,11 +186,15 @@ def _off(examined: Examined, argument: str) -> Finding:
     )
 
 
+def _cited(lines: Sequence[LogLine]) -> tuple[Evidence, ...]:
+    return tuple(Evidence(KERNEL_LOG.name, one.line) for one in lines[:_SHOWN])
+
+
 def _firmware_first(lines: Sequence[LogLine]) -> Finding:
     return Finding(
         "warn",
         "the firmware does not hand the errors of PCIe links to the kernel",
-        tuple(Evidence(KERNEL_LOG.name, one.line) for one in lines[:_SHOWN]),
+        _cited(lines),
         why="The kernel then counts none, so that counters of zero prove nothing.",
         fix=Fix(
             kind="bios",

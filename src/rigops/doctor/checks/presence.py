@@ -13,9 +13,10 @@ from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.once import once
 from rigops.doctor.views import driver_state, pcie
-from rigops.doctor.views.cards import MEASURED, LostCard, answers, lost_cards, subject_of
+from rigops.doctor.views.cards import answers, evidence_of, lost_cards, subject_of
 from rigops.probe.address import normal
 from rigops.probe.kernel_log.events import OFF_THE_BUS
+from rigops.probe.lost_cards import ADVICE, MEASURED, UNNAMED, LostCard
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -39,7 +40,10 @@ _WHY_FEWER = (
 )
 _WHY_LOST = (
     "A card that answers nothing any more has fallen off the bus: power that sags under load, a "
-    "riser or a cable, heat, or a card that dies. Whatever ran on it hangs or has failed."
+    "riser or a cable, heat, or a card that dies. Whatever ran on it hangs or has failed. Each "
+    "power socket of a card needs a cable of its own. If the same card stays away in another slot "
+    "and on other cables, it is the card; if another one is missing then, it is the slot, the "
+    "riser or the power supply."
 )
 _SEEK = (
     "power off, reseat the card, its riser and its power cables (one cable for each socket), and "
@@ -86,12 +90,12 @@ def count(examined: Examined) -> Finding:
     unlisted = _not_listed(examined, living)
     complaints = [*missing.certain]
     if losses:
-        names = ("one that is not named" if one == "unknown" else one for one in losses)
+        names = ("one that is not named" if one == UNNAMED else one for one in losses)
         complaints.append(f"lost: {', '.join(names)}")
     if unlisted:
         complaints.append(f"on the bus, and not in nvidia-smi's list: {', '.join(unlisted)}")
     evidence = [
-        *(one for loss in losses.values() for one in loss.evidence),
+        *(one for loss in losses.values() for one in evidence_of(loss)),
         *(Evidence(SMI.name, line) for line in examined.snapshot[SMI].or_empty.failure_lines),
         *[
             Evidence(PCI.name, card.function.line)
@@ -103,7 +107,10 @@ def count(examined: Examined) -> Finding:
         ],
     ]
     if complaints:
-        return _count("fail", "; ".join(complaints), evidence)
+        is_all_lost = (
+            losses and not unlisted and len(examined.cards) >= (views.declared_count(examined) or 0)
+        )
+        return _count("fail", "; ".join(complaints), evidence, ADVICE if is_all_lost else _SEEK)
     doubt = missing.possible or _doubt(examined)
     if doubt:
         return _count("unknown", doubt, evidence)
@@ -113,14 +120,14 @@ def count(examined: Examined) -> Finding:
     return _count("ok", _cards(there) + (", as declared" if declared else ""), evidence)
 
 
-def _count(status: Status, summary: str, evidence: Iterable[Evidence]) -> Finding:
+def _count(status: Status, summary: str, evidence: Iterable[Evidence], fix: str = "") -> Finding:
     is_failure = status == "fail"
     return Finding(
         status,
         summary,
         tuple(dict.fromkeys(evidence)),
         why=_WHY_FEWER if is_failure else "",
-        fix=Fix(kind="hands", text=_SEEK) if is_failure else None,
+        fix=Fix(kind="hands", text=fix) if fix else None,
     )
 
 
@@ -187,18 +194,20 @@ def lost(examined: Examined) -> Finding | list[Finding]:
     nvidia-smi, or says ERR! or Unknown Error for most of what only the card can measure: its
     temperature, fan, clocks, load. One such value is a warning; power alone that cannot be read is
     normal on some models, and a setting or a property that cannot be read says nothing of the card.
-    Lost is also a card that nvidia-smi does not list and of which this boot's kernel log has
-    `NV_ERR_GPU_IS_LOST`, or `Unable to change power state from D3cold to D0, device inaccessible`.
+    Lost is also a card that nvidia-smi does not list and that reads as all ones on the bus (a link
+    of 63 lanes), or of which this boot's kernel log has `NV_ERR_GPU_IS_LOST`, or `Unable to change
+    power state from D3cold to D0, device inaccessible`. Since when is the time of its Xid 79.
     """
     losses = {**_logged(examined), **lost_cards(examined)}
+    names = {card.address: f"{card.name}: " for card in examined.cards}
     gone = [
         Finding(
             "fail",
-            f"{loss.name}: {loss.words}",
-            loss.evidence,
+            f"{loss.state}: {names.get(address, '')}{loss.reason}",
+            evidence_of(loss),
             subject=f"gpu {address}",
             why=_WHY_LOST,
-            fix=Fix(kind="hands", text=f"reboot once. If it happens again, {_SEEK}"),
+            fix=Fix(kind="hands", text=ADVICE),
         )
         for address, loss in losses.items()
     ]
@@ -229,14 +238,14 @@ def _logged(examined: Examined) -> dict[str, LostCard]:
             (address,) = dropped
         slot = address and f"{address.rpartition('.')[0]}.0"
         found.setdefault(subject_of(examined, slot), []).append(entry)
-    names = {card.subject: card.name for card in examined.cards}
     return {
-        subject.removeprefix("gpu "): LostCard(
-            names.get(subject, "a card"),
+        address: LostCard(
+            address,
             "it does not answer any more, as the kernel log has it",
-            driver_state.cited(entries),
+            tuple((one.section, one.line) for one in driver_state.cited(entries)),
         )
         for subject, entries in found.items()
+        for address in [subject.removeprefix("gpu ")]
         if not answers(examined, subject)
     }
 

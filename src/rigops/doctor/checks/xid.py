@@ -13,7 +13,9 @@ from rigops.doctor.check import Check
 from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, kernel_logs
+from rigops.doctor.views.cards import answers
 from rigops.doctor.views.incidents import ACTION_CHANGED, incidents, severity
+from rigops.probe.lost_cards import ADVICE, UNNAMED
 from rigops.probe.sections.boots import SECTION as BOOTS
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS, XID_HISTORY
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -93,7 +95,7 @@ def _incident(examined: Examined, incident: Incident, *, came_back: bool) -> Fin
         status,
         _summary(incident, known.meaning if known else "not in the catalog", came_back=came_back),
         _evidence(incident),
-        subject=f"gpu {incident.address or 'unknown'}",
+        subject=f"gpu {incident.address or UNNAMED}",
         why=known.reading if known else "",
         fix=None
         if status == "info" and not _asked_action(incident)
@@ -212,7 +214,16 @@ def _asked_action(incident: Incident) -> str:
     return actions[-1] if actions and actions[-1] != "None" else ""
 
 
+def _lost_a_card(examined: Examined, incident: Incident) -> bool:
+    """Which is away until the next boot: until then apply cannot set what it would declare."""
+    subject = f"gpu {incident.address or UNNAMED}"
+    is_now = incident.number in _OF_POWER and incident.boot == "current"
+    return is_now and not answers(examined, subject)
+
+
 def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
+    if _lost_a_card(examined, incident):
+        return Fix(kind="hands", text=ADVICE)
     known = find_xid(examined.catalog, incident.number)
     text = known.remedy if known else _LOOK_IT_UP
     if _hit_a_peer_test(incident):

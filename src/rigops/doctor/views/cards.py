@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding
 from rigops.doctor.once import once
 from rigops.inventory.spec.choice import choose, uuids_of
-from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe import lost_cards as lost
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
@@ -19,18 +18,12 @@ if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.inventory.spec.choice import Choice
     from rigops.inventory.spec.model import PerGpu
-    from rigops.probe.smi.report import SmiReport
+    from rigops.probe.lost_cards import LostCard
 
 Value = TypeVar("Value")
 
-# What only the card itself can say, while it works. Its power is not among them: some models
-# cannot measure it. All else is a setting or a property, which the driver may fail to tell alone.
-MEASURED: Final = frozenset(
-    ("fan_speed", "performance_state", "temperature", "utilization", "fb_memory_usage", "clocks")
-)
 _SURER = "`lspci -vvv`, as root, shows every card and its slot."
 _BY_SMI_ALONE = f"By nvidia-smi alone, of the cards that the driver has. {_SURER}"
-_FEWEST = 2  # of them unreadable, before a card counts as dead
 
 
 def chosen(examined: Examined, choices: PerGpu[Value], card: Card) -> Choice[Value]:
@@ -42,35 +35,16 @@ def _uuids(examined: Examined) -> frozenset[str]:
     return uuids_of(card.identity for card in examined.cards)
 
 
-@dataclass(frozen=True)
-class LostCard:
-    name: str
-    words: str
-    evidence: tuple[Evidence, ...]
-
-
 @once
 def lost_cards(examined: Examined) -> dict[str, LostCard]:
     """By address. A card that only nvidia-smi's error line names is among them."""
-    report = examined.snapshot[SMI].value
-    found = {card.address: loss for card in examined.cards if (loss := _loss(card))}
-    names = {card.address: card.name for card in examined.cards}
-    evidence = tuple(Evidence(SMI.name, line) for line in report.failure_lines) if report else ()
-    for address in _named_lost(examined, report) if report else ():
-        words = "nvidia-smi cannot reach it any more"
-        found.setdefault(address, LostCard(names.get(address, "a card"), words, evidence))
-    return found
-
-
-def _named_lost(examined: Examined, report: SmiReport) -> list[str]:
-    """The driver numbers the cards by address. "unknown" where a line does not tell which it is."""
     cards = examined.cards
     is_all = views.sees_the_bus(examined) and views.gpu_count(examined) == len(cards)
-    numbered = [
-        cards[number].address if is_all and number < len(cards) else "unknown"
-        for number in report.lost_numbers
-    ]
-    return [*report.lost, *numbered] or ["unknown"] * (report.failure == "lost")
+    return lost.lost_cards(examined.snapshot, [card.address for card in cards] if is_all else [])
+
+
+def evidence_of(card: LostCard) -> tuple[Evidence, ...]:
+    return tuple(Evidence(section, line) for section, line in card.lines)
 
 
 def subject_of(examined: Examined, address: str | None) -> str:
@@ -82,13 +56,13 @@ def subject_of(examined: Examined, address: str | None) -> str:
 
 def answers(examined: Examined, subject: str) -> bool:
     """To nvidia-smi, now; where the card is not known, that all do."""
-    report, lost = examined.snapshot[SMI].value, lost_cards(examined)
+    report, gone = examined.snapshot[SMI].value, lost_cards(examined)
     if report is None or report.failure or not report.is_complete:
         return False
     if card := _by_subject(examined).get(subject):
-        return card.smi is not None and card.address not in lost
+        return card.smi is not None and card.address not in gone
     is_known = len(examined.cards) == 1 or subject == "gpu unknown"
-    return is_known and all(card.smi and card.address not in lost for card in examined.cards)
+    return is_known and all(card.smi and card.address not in gone for card in examined.cards)
 
 
 @once
@@ -100,35 +74,13 @@ def judge_answering(
     examined: Examined, judge: Callable[[Card], Finding], value: str, ok: Finding
 ) -> list[Finding]:
     """The cards that answer and are not ok; or `ok`, with the evidence of all."""
-    lost, is_all = lost_cards(examined), views.sees_all_driven(examined)
-    judged = [judge(card) for card in examined.cards if card.address not in lost]
+    gone, is_all = lost_cards(examined), views.sees_all_driven(examined)
+    judged = [judge(card) for card in examined.cards if card.address not in gone]
     found = [one for one in judged if one.status not in {"ok", "unknown"}]
     unreadable = [one.subject.removeprefix("gpu ") for one in judged if one.status == "unknown"]
-    if unreadable or (not found and (lost or not judged or not is_all)):
-        who = ", ".join(unreadable or lost) or "all cards"
+    if unreadable or (not found and (gone or not judged or not is_all)):
+        who = ", ".join(unreadable or gone) or "all cards"
         found.append(Finding("unknown", f"the {value} of {who} could not be read", why=_SURER))
     why = ok.why if views.sees_the_bus(examined) else f"{ok.why} {_BY_SMI_ALONE}".strip()
     cited = tuple(line for one in judged for line in one.evidence)
     return found or [replace(ok, evidence=cited, why=why)]
-
-
-def _loss(card: Card) -> LostCard | None:
-    if card.lspci is not None and card.lspci.is_gone:
-        line = Evidence(LSPCI.name, card.lspci.line)
-        return LostCard(card.name, "it answers nothing on the bus any more", (line,))
-    smi = card.smi
-    if smi is None:
-        return None
-    evidence = tuple(Evidence(SMI.name, line) for line in smi.troubles.values())
-    said = "\n".join(smi.troubles.values()).lower()
-    if "is lost" in said or "requires reset" in said:
-        return LostCard(card.name, "nvidia-smi reports it as lost", evidence)
-    failed = {path.partition("/")[0] for path in smi.troubles} & MEASURED
-    measured = (
-        smi.fan_percent, smi.performance_state, smi.celsius, smi.utilization_percent, smi.watts,
-        smi.mhz_graphics,
-    )  # fmt: skip
-    if len(failed) >= max(_FEWEST, sum(one is not None for one in measured)):
-        words = f"{len(smi.troubles)} of its values cannot be read any more"
-        return LostCard(card.name, words, evidence)
-    return None

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
 from rigops.doctor.views import reported
+from rigops.doctor.views.cards import lost_cards
 from rigops.power import Feeds, HostPower, KnownCard, loads_of
 from rigops.power.report import Measured
-from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
-from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.lost_cards import SECTIONS as LOST
+from rigops.probe.lost_cards import sentence
 from rigops.probe.sections.ups import SECTION as UPS
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rigops.probe.smi.report import SmiGpu
     from rigops.probe.snapshot import HostSnapshot
 
-SECTIONS: Final = (PCI, SMI, UPS)
+SECTIONS: Final = (*LOST, UPS)
 _IDLE: Final = "gpu_idle"
 
 
@@ -29,6 +30,8 @@ def find_power(examined: Examined, host: str = "") -> HostPower:
         feeds=Feeds.from_spec(examined.spec),
         loads=loads_of([_known(card) for card in examined.cards], examined.spec.gpu_power_limit),
         gap=missing.summary if missing else "",
+        lost=sentence(lost_cards(examined).values()),
+        is_clocked=examined.spec.gpu_clocks is not None,
     )
 
 

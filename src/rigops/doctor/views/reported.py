@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding
+from rigops.doctor.views.cards import lost_cards
+from rigops.probe.lost_cards import sentence
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ _FAILURES: Final = {
     "mismatch": "nvidia-smi and the loaded driver are of different versions",
     "no-devices": "nvidia-smi found no device",
     "no-library": "nvidia-smi found no libnvidia-ml.so",
-    "lost": "nvidia-smi gave up because a card is lost",
     "not-installed": "there is no nvidia-smi",
     "other": "nvidia-smi failed",
 }
@@ -59,7 +60,11 @@ def gap(examined: Examined) -> Finding | None:
     if report.failure:
         cited = report.failure_lines[:_SHOWN_FAILURES]
         evidence = tuple(Evidence(SMI.name, line) for line in cited)
-        return Finding("unknown", _FAILURES[report.failure], evidence)
+        why = _FAILURES.get(report.failure, "")
+        if report.failure == "lost":
+            lost = sentence(lost_cards(examined).values())
+            why = f"{lost}, and nvidia-smi reports no card until the reboot"
+        return Finding("unknown", why, evidence)
     if not report.is_complete or not snapshot[SMI].is_complete:
         return Finding("unknown", "nvidia-smi's output is incomplete")
     absent = [card.address for card in examined.cards if card.smi is None]

@@ -39,11 +39,12 @@ class JobAnswer(TypedDict):
 
 
 class BusAnswer(TypedDict):
-    """A card on the bus. `max_links`: of it and the port above it."""
+    """A card on the bus. `max_links`: of it and the port above it. `is_gone`: it has left it."""
 
     address: str
     driver: str
     max_links: list[str]
+    is_gone: bool
 
 
 PairAnswer = TypedDict(

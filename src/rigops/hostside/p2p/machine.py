@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _NVIDIA: Final = "0x10de"
 _DISPLAY: Final = "0x03"
+ALL_BITS: Final = 63  # lanes of a card that answers nothing
 _JOB: Final = re.compile(r"^([0-9A-Fa-f]+:[0-9A-Fa-f:]+\.[0-9]) *, *([0-9]{1,10}) *$", re.MULTILINE)
 
 
@@ -65,6 +66,7 @@ def nvidia_gpus(system: Path) -> list[BusAnswer]:
                     "address": device.name.lower(),
                     "driver": bound,
                     "max_links": [link for link in links if link],
+                    "is_gone": file_text(device / "current_link_width") == str(ALL_BITS),
                 }
             )
     return found

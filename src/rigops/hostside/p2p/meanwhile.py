@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from rigops.hostside.p2p.machine import ALL_BITS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -35,7 +37,6 @@ _TOTAL: Final = re.compile(r"^TOTAL_ERR_[A-Z]+ ([0-9]{1,18})$", re.MULTILINE)
 _PCI_FUNCTION: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _SPEED: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s")
 _WIDTH: Final = re.compile(r"[0-9]{1,3}")
-_ALL_BITS: Final = 63  # lanes of a card that answers nothing
 _JOURNAL: Final = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-iso-precise")
 _DMESG: Final = ("dmesg",)
 _CURSOR: Final = "-- cursor: "
@@ -165,7 +166,7 @@ def _lanes(card: Path) -> int | None:
     text = _content(card / "current_link_width").strip()
     if not _WIDTH.fullmatch(text):
         return None
-    return int(text) if int(text) < _ALL_BITS else 0
+    return int(text) if int(text) < ALL_BITS else 0
 
 
 def _gt_per_s(card: Path) -> float | None:

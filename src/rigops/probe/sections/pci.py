@@ -17,6 +17,7 @@ DISPLAY_CLASSES = (0x0300, 0x0302)
 _SHAPE = re.compile(rf"(?P<address>{ADDRESS})(?P<fields>( [a-z0-9]+=\S*)*)")
 _ID = re.compile(r"0x[0-9a-f]{4}")
 _CLASS = re.compile(r"0x[0-9a-f]{6}")
+_GONE = re.compile(r" link=[^ ,]*,63(?: |$)")  # all bits of the width: it answers nothing
 _LINK = re.compile(r"(?P<speed>[0-9]{1,4}(?:\.[0-9]{1,3})?),(?P<width>[0-9]{1,3})")
 
 
@@ -44,6 +45,11 @@ class PciFunction:
     @property
     def is_nvidia_gpu(self) -> bool:
         return self.vendor == NVIDIA and self.pci_class >> 8 in DISPLAY_CLASSES
+
+    @property
+    def is_gone(self) -> bool:
+        """It has left the bus, or sleeps without power."""
+        return _GONE.search(self.line) is not None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from rigops import catalog
 from rigops.concerns.gpu_tuning import decide
 from rigops.concerns.gpu_tuning.decide import Declared, TunedCard, Tuning
 from rigops.concerns.registry import read
+from rigops.probe.lost_cards import ADVICE, LostCard
 from rigops.probe.smi.report import SmiGpu, SmiReport
 
 A, B = "0000:0a:00.0", "0000:42:00.0"
@@ -162,7 +163,13 @@ REFUSED: Final[tuple[tuple[SmiGpu, dict[str, Any], tuple[str, ...]], ...]] = (
     (TESLA, {"gpu_clocks": "application=877,1004"}, ("135 to 1530 MHz", "997 or 1005")),
     (TESLA, {"gpu_clocks": "application=810,1005"}, ("no memory clock of 810 MHz, but 877",)),
     (GEFORCE, {"gpu_clocks": "application=9751,1410"}, ("graphics=LOWEST,1410",)),
-    (GEFORCE, {"gpu_power_limit": {"V100": 200}}, ("'V100' is no GPU of this host", A)),
+    (
+        GEFORCE,
+        {"gpu_power_limit": {"3080": 285}},
+        ("'3080' is no GPU of this host, which has 1x RTX 3090. fix: write \"3090\"",),
+    ),
+    (GEFORCE, {"gpu_power_limit": {"0000:99:00.0": 200}}, (f'1x RTX 3090. fix: write "{A}"',)),
+    (GEFORCE, {"gpu_power_limit": {f"{UUIDS[A][:-1]}f": 200}}, (f'fix: write "{UUIDS[A]}"',)),
     (
         GEFORCE,
         {"gpu_power_limit": {"RTX30": 200, "TX309": 300}},
@@ -187,12 +194,19 @@ def test_what_no_card_accepts_blocks_with_key_card_and_what_is_accepted(
     [
         (SmiReport(failure="not-installed"), "declare driver"),
         (SmiReport(failure="mismatch"), "reboot"),
-        (SmiReport(gpus=(GEFORCE,), failure="lost", failure_lines=("GPU is lost",)), "is lost"),
         (SmiReport(gpus=(GEFORCE,)), "is cut"),
     ],
 )
 def test_cards_that_could_not_be_read_are_not_judged(report: SmiReport, words: str) -> None:
     assert words in decide.unreadable(report)
+
+
+def test_a_lost_card_blocks_in_the_words_and_with_the_advice_of_all_commands() -> None:
+    report = SmiReport(failure="lost", failure_lines=("GPU is lost",))
+    card = LostCard("0000:84:00.0", "", since="03:12 UTC")
+
+    assert decide.unreadable(report) == f"a card is lost, so nothing is set. fix: {ADVICE}"
+    assert decide.unreadable(report, [card]).startswith("card 84:00.0 is lost since 03:12 UTC, ")
 
 
 def test_a_whole_report_is_read() -> None:

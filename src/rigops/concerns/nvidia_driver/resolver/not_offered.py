@@ -165,9 +165,14 @@ def _fix(request: Request, usable: Sequence[str]) -> str:
         whole = (
             request.driver.text if request.driver.kind == "version" else f"{request.driver.text}.0"
         )
-        near = versions.nearest(whole, usable)
+        near = versions.nearest(whole, _best(usable) if request.driver.kind == "branch" else usable)
     declared = " or ".join(f'"{one}"' for one in near)
     return f"declare driver = {declared}, which they have, or {source}"
+
+
+def _best(usable: Sequence[str]) -> list[str]:
+    """Of each branch its first."""
+    return list({versions.branch_of(one): one for one in reversed(usable)}.values())
 
 
 def no_snapshot(day: str, machine: Machine, codename: str) -> Blocker:
