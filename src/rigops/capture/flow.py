@@ -61,6 +61,7 @@ class CaptureOptions:
     locked: Mapping[str, LockedHost]
     most_days: int
     is_confirmed: bool
+    accepts_no_driver: bool = False
     is_snippet: bool = False
 
 
@@ -111,6 +112,7 @@ def _capture(
             digest=host.digest,
             most_days=options.most_days,
             login=host.target.user,
+            accepts_no_driver=options.accepts_no_driver,
         )
     )
     return found if options.is_snippet else _stored(own, found, bundle)

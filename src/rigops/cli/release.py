@@ -72,19 +72,20 @@ def command(
         keep_holds=not drop_holds,
         preflight="never",
     )
+
+    def keep(host: str, lines: Sequence[bytes]) -> None:
+        """Add what only the host's journal has to that of this machine; of this run, `conclude`."""
+        here = journal.read(host=host).runs
+        there = reversed(journal.parse(lines).runs)
+        for past in journal.with_others(here, there)[len(here) :]:
+            if past.run != options.holder.run:
+                journal.append(past)
+
     with fleet_run(requests, options) as (run, screen):
-        ending = carry_out(run, screen, _question, then=lambda: run.forget(_keep))
-    return conclude(run, ending, as_json=as_json, words=_WORDS, is_recorded=False)
+        ending = carry_out(run, screen, _question, then=lambda: run.forget(keep))
+    return conclude(run, ending, as_json=as_json, words=_WORDS)
 
 
 def _question(run: FleetRun) -> str:
     names = ", ".join(one.host for one in run.results if one.error is None)
     return f"undo all of this and forget {names}" if names else ""
-
-
-def _keep(host: str, lines: Sequence[bytes]) -> None:
-    """Add what only the host's journal has to the journal of this machine."""
-    known = {(past.at, past.inventory_digest) for past in journal.read(host=host).runs}
-    for past in reversed(journal.parse(lines).runs):
-        if (past.at, past.inventory_digest) not in known:
-            journal.append(past)

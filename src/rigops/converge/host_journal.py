@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rigops.concerns.journal_values import values_of
 from rigops.converge.errors import DeployError
 from rigops.converge.leftovers import leftovers
 from rigops.preflight.results import failure, only_over, pairs_of, passed
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
-from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ
+from rigops.record.journal import BEGUN, MADE, PLANNED, UNSURE
+from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ, adding
 from rigops.record.proof_shell import recording
 
 if TYPE_CHECKING:
@@ -56,9 +59,16 @@ _LEFT_FIX: Final = "remove by hand what rigops wrote there, then release the hos
 
 
 def entry(
-    result: HostResult, options: RunOptions, seconds: float, versions: Mapping[str, str]
+    result: HostResult,
+    options: RunOptions,
+    seconds: float,
+    versions: Mapping[str, str],
+    *,
+    inventory: str = "",
+    touched: bool = True,
 ) -> journal.Run:
     found = result.preflight
+    is_refused = result.outcome == "refused"
     return journal.Run(
         host=result.host,
         at=options.at,
@@ -67,16 +77,57 @@ def entry(
         seconds=seconds,
         versions=versions,
         command=options.command,
-        changes=result.plan.meaning if result.outcome != "refused" else (),
+        changes=() if is_refused else result.plan.meaning,
         snapshot=result.snapshot,
         preflight=journal.Preflight(found.status, found.level or "", pairs_of(found))
         if found
         else None,
+        run=options.holder.run,
+        who=options.holder.who,
+        inventory=inventory,
+        reason=_reason(result),
+        values=() if is_refused else _values(result),
+        touched=touched,
+    )
+
+
+def begun(entry: journal.Run) -> journal.Run:
+    """Before its changes, so that the host knows of a run that was cut off."""
+    values = tuple(replace(one, state=UNSURE) for one in entry.values)
+    return replace(entry, outcome=BEGUN, values=values, touched=True)
+
+
+def _values(result: HostResult) -> tuple[journal.Value, ...]:
+    has_ended = result.outcome in {"changed", "reboot_owed", "converged"}
+
+    def state(concern: str) -> str:
+        if has_ended or concern in result.made:
+            return MADE
+        return UNSURE if concern == result.making else PLANNED
+
+    return (*values_of(result.plan, state), *values_of(result.later, state))
+
+
+def _reason(result: HostResult) -> str:
+    """Why it is not all well, as far as another field does not say so."""
+    waits = result.reboot_reasons if result.outcome == "reboot_owed" else ()
+    return "; ".join(
+        (
+            *([result.error.message] if result.error else []),
+            *([f"in the stage {result.broken_off}"] if result.broken_off else []),
+            *(f"{one.concern}: {one.reason}" for one in result.blocked),
+            *(f"{one.concern}: no longer declared, not undone" for one in result.withheld),
+            *(f"reboot pending: {one}" for one in waits),
+        )
     )
 
 
 def declare(channel: HostChannel, declared: DeclaredKeys) -> None:
     _run(channel, declared.writing())
+
+
+def begin(channel: HostChannel, run: journal.Run) -> None:
+    _run(channel, adding(json.dumps(begun(run).as_json())))
 
 
 def begin_proof(channel: HostChannel, failed: FailedProof) -> None:
