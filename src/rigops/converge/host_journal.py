@@ -110,6 +110,7 @@ def _values(result: HostResult) -> tuple[journal.Value, ...]:
 
 def _reason(result: HostResult) -> str:
     """Why it is not all well, as far as another field does not say so."""
+    proof = result.preflight
     waits = result.reboot_reasons if result.outcome == "reboot_owed" else ()
     return "; ".join(
         (
@@ -118,6 +119,7 @@ def _reason(result: HostResult) -> str:
             *(f"{one.concern}: {one.reason}" for one in result.blocked),
             *(f"{one.concern}: no longer declared, not undone" for one in result.withheld),
             *(f"reboot pending: {one}" for one in waits),
+            *(proof.reasons if proof and proof.status == "fail" else ()),
         )
     )
 
