@@ -217,6 +217,23 @@ def test_a_release_without_a_yes_shows_what_would_go_and_takes_nothing(
     assert rigs[0].run(f"cat {DROP_IN}").returncode == 0
 
 
+def test_a_dry_run_of_a_release_names_what_would_go_and_takes_nothing(
+    rigs: list[Host], laptop: Laptop
+) -> None:
+    before = rigs[0].run("find /var/lib/rigops /etc -type f | sort | xargs md5sum").stdout
+
+    said = laptop.rigops("release", rigs[0].name, "--dry-run", *INVENTORY)
+    document = laptop.rigops("release", rigs[0].name, "--dry-run", "--json", *INVENTORY).json()
+
+    assert said.code == 0, said.err
+    assert f"remove {DROP_IN}" in said.out
+    assert "then rigops is removed from it: /var/lib/rigops" in said.out
+    assert said.out.endswith("Nothing was touched.\n")
+    (host,) = document["hosts"]
+    assert (document["schema"], host["status"]) == ("rigops.plan/1", "pending")
+    assert rigs[0].run("find /var/lib/rigops /etc -type f | sort | xargs md5sum").stdout == before
+
+
 def test_a_released_host_is_as_it_was_and_its_journal_is_kept_here(
     rigs: list[Host], fresh: list[Tree], tmp_path: Path
 ) -> None:

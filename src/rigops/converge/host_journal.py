@@ -54,7 +54,8 @@ _LOOK: Final = f"""
 }}
 look "$1"
 """
-_FORGET: Final = f"rm -rf {STATE} /usr/local/libexec/rigops /run/rigops"
+FORGOTTEN: Final = (STATE, "/usr/local/libexec/rigops", "/run/rigops")
+_FORGET: Final = f"rm -rf {' '.join(FORGOTTEN)}"
 _LEFT_FIX: Final = "remove by hand what rigops wrote there, then release the host again"
 
 
