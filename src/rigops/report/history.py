@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.record.journal import BEGUN, MADE, PLANNED, UNSURE
@@ -22,7 +22,6 @@ _BROKEN: Final = ("failed", "interrupted")
 _DIGEST_SHOWN: Final = 12
 _OF_A_CARD: Final = re.compile(r"GPU [0-9a-fA-F:.]+ ")
 _OUTCOMES: Final = {BEGUN: "did not end"}
-_STATES: Final = {MADE: "", UNSURE: "perhaps made: ", PLANNED: "not made: "}
 
 
 def history_lines(runs: Sequence[Run]) -> list[str]:
@@ -51,11 +50,13 @@ def _run(run: Run) -> Iterator[str]:
 
 
 def _origin(run: Run) -> Iterator[str]:
+    """As ssh writes a path on a machine."""
+    digest = run.inventory_digest[:_DIGEST_SHOWN]
     if run.who:
-        yield f"by {run.who}"
-    inventory = run.inventory if run.who else ""
-    if digest := run.inventory_digest[:_DIGEST_SHOWN]:
-        yield " ".join(filter(None, ("inventory", inventory, digest)))
+        place = f"{run.who}:{run.inventory} {digest}" if run.inventory else run.who
+        yield f"by {place}".rstrip()
+    if digest and not run.inventory:
+        yield f"inventory {digest}"
 
 
 def _changes(run: Run) -> Iterator[str]:
@@ -66,27 +67,30 @@ def _changes(run: Run) -> Iterator[str]:
     if run.outcome in _BROKEN and not run.touched:
         yield "nothing was changed"
         return
-    for state, label in _STATES.items():
-        found = [one for one in run.values if one.state == state]
-        yield from (f"{label}{line}" for line in _values(found, has_names=not is_whole))
+    yield from _values([one for one in run.values if one.state == MADE], has_names=not is_whole)
+    unsure = [one for one in run.values if one.state == UNSURE]
+    yield from (f"perhaps made: {line}" for line in _values(unsure, has_names=True))
+    if left := dict.fromkeys(one.concern for one in run.values if one.state == PLANNED):
+        yield f"not made: {', '.join(left)}"
 
 
-def _values(values: Iterable[Value], *, has_names: bool) -> Iterator[str]:
-    """Those of several cards that are alike are one. `has_names`: of what has no values too."""
+def _values(values: Sequence[Value], *, has_names: bool) -> Iterator[str]:
+    """Those of several cards that are alike are one. `has_names`: of concerns with files only."""
+    shown = [one for one in values if one.before or one.after]
     alike: dict[tuple[str, str | None, str | None], list[Value]] = {}
-    for one in values:
+    for one in shown:
         alike.setdefault((_OF_A_CARD.sub("", one.subject), one.before, one.after), []).append(one)
     for (subject, before, after), same in alike.items():
         count = f" ({len(same)} GPUs)" if len(same) > 1 else ""
         name = subject if len(same) > 1 else same[0].subject
-        if before or after:
-            yield f"{name}: {_text(before)} -> {_text(after)}{count}"
-        elif has_names:
-            yield f"{name}{' removed' if after is None else ''}"
+        yield f"{name}: {_text(before)} -> {_text(after)}{count}"
+    for concern in dict.fromkeys(one.concern for one in values if has_names):
+        if all(one.concern != concern for one in shown):
+            yield f"{concern}: {', '.join(one.subject for one in values if one.concern == concern)}"
 
 
 def _text(value: str | None) -> str:
-    return "absent" if value is None else value or "(not shown)"
+    return "absent" if value is None else value
 
 
 def _without_inventory(run: Run) -> str:

@@ -71,7 +71,7 @@ def test_a_run_says_who_from_where_and_each_value_once_for_cards_that_are_alike(
         changes=("settings of 2 GPUs",),
         values=(watts("0a"), watts("0b"), Value(concern="base", subject="/etc/x", after="")),
     )
-    origin = "41.5 s, by me@desktop, inventory /me/i.py c0ffee"
+    origin = "41.5 s, by me@desktop:/me/i.py c0ffee"
     assert shown(run)[:3] == [
         f"2026-01-31T18:00:00Z  rig  apply changed  ({origin})",
         "    settings of 2 GPUs",
@@ -92,7 +92,7 @@ def test_an_interrupted_run_says_what_it_made_what_it_may_have_made_and_what_not
         "    planned: driver 545.29.06 -> 535.261.03, kernel argument iommu=pt",
         "    GPU 0000:0a:00.0 power limit: 350 W -> 285 W",
         "    perhaps made: kernel command line: absent -> iommu=pt",
-        "    not made: /etc/nccl.conf",
+        "    not made: base",
         "    why: in the stage change",
     ]
 
