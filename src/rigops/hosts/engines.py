@@ -143,13 +143,13 @@ def _ask(
             )
             answer = _answered(host, program, options, work)
             if options.command:
-                run = begun.answered(answer)
+                run = begun.answered(answer.status, answer.value, answer.error)
                 troubles += [*record(run), *record_there(run, connection, privilege)]
             return answer
     except TransportError as error:
         answer = HostAnswer(host=host.name, error=HostError(error.kind, str(error), error.fix))
         if options.command and error.kind == "lost":
-            troubles += record(begun.answered(answer))
+            troubles += record(begun.answered(answer.status, None, answer.error))
         return answer
     except UsageError:
         raise

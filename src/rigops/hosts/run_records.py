@@ -17,8 +17,8 @@ from rigops.transport import TransportError
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
+    from rigops.errors import HostError
     from rigops.hosts.access import Chosen
-    from rigops.hosts.engines import HostAnswer
     from rigops.transport import Connection, Privilege
 
 _RECORD_S: Final = 60.0
@@ -56,12 +56,14 @@ class Beginning:
             touched=touched,
         )
 
-    def answered(self, answer: HostAnswer) -> journal.Run:
-        outcome = "failed" if answer.status == "fail" else answer.status
-        done = answer.value if isinstance(answer.value, Mapping) else {}
-        reason = answer.error.message if answer.error else "; ".join(_reasons(done))
-        changes = tuple(_changes(self.command, done))
-        return self.ended(outcome, changes=changes, reason=reason, touched=answer.error is None)
+    def answered(self, status: str, value: object, error: HostError | None) -> journal.Run:
+        """`value`: the document of a storage engine."""
+        done = value if isinstance(value, Mapping) else {}
+        return self.ended(
+            "failed" if status == "fail" else status,
+            changes=tuple(_changes(self.command, done)),
+            reason=error.message if error else "; ".join(_reasons(done)),
+        )
 
 
 def record(run: journal.Run) -> list[str]:

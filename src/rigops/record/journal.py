@@ -21,7 +21,6 @@ from rigops import json_fields, regular_file
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.json_dataclass import Time, from_json, to_json
-from rigops.probe.bundles.shapes import without_secrets
 from rigops.record.proven import Pair
 
 _MOST_BYTES: Final = 16 * 1024 * 1024  # of its end: a run is some hundred bytes
@@ -53,11 +52,6 @@ class Value:
     after: str | None = None
     state: str = MADE
 
-    @property
-    def cleaned(self) -> Value:
-        before, after = (one and without_secrets(one) for one in (self.before, self.after))
-        return replace(self, subject=without_secrets(self.subject), before=before, after=after)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -82,13 +76,7 @@ class Run:
 
     def as_json(self) -> dict[str, object]:
         """A secret that a command printed stays out."""
-        cleaned = replace(
-            self,
-            changes=tuple(map(without_secrets, self.changes)),
-            reason=without_secrets(self.reason),
-            values=tuple(one.cleaned for one in self.values),
-        )
-        document: dict[str, object] = to_json(cleaned)
+        document: dict[str, object] = to_json(_without_secrets(self))
         return document
 
 
@@ -159,6 +147,28 @@ def with_others(runs: Sequence[Run], others: Iterable[Run]) -> tuple[Run, ...]:
     """Those of `others` besides that are none of `runs`; two may have begun in the same second."""
     known = set(map(_identity, runs))
     return (*runs, *(one for one in others if _identity(one) not in known))
+
+
+def _without_secrets(run: Run) -> Run:
+    from rigops.probe.bundles.shapes import without_secrets  # noqa: PLC0415 - few commands write
+
+    def clean(text: str | None) -> str | None:
+        return text and without_secrets(text)
+
+    return replace(
+        run,
+        changes=tuple(map(without_secrets, run.changes)),
+        reason=without_secrets(run.reason),
+        values=tuple(
+            replace(
+                one,
+                subject=without_secrets(one.subject),
+                before=clean(one.before),
+                after=clean(one.after),
+            )
+            for one in run.values
+        ),
+    )
 
 
 def _identity(run: Run) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def planned(
     engine.attach("rig", channel, known)
     rig = HostRun(HostRequest("rig", Target(name="rig"), {}, RigSpec()), options, engine)
     rig._session.last_snapshot, rig._session._channel = snapshot, channel
-    rig._session.find_reboot_impact = lambda: None  # type: ignore[method-assign, assignment, return-value]
+    rig._session.find_reboot_impact = lambda: None  # type: ignore[method-assign, assignment, return-value]  # a fake
     rig._plan()
     return rig
 
@@ -203,14 +203,14 @@ def test_a_run_that_is_broken_off_knows_what_it_made(
 ) -> None:
     names = ("base", "acs", "gpu_tuning")
     rig = planned(tmp_path, {name: WRITES.replace("NAME", name) for name in names})
-    rig._session.take_lock = lambda: None  # type: ignore[method-assign]
+    rig._session.take_lock = lambda: None  # type: ignore[method-assign]  # a fake
     channel = rig._session.channel
 
     def flush() -> None:
         if rig.result.making == "acs":
             raise error("broken off")
 
-    channel.flush = flush  # type: ignore[method-assign]
+    channel.flush = flush  # type: ignore[method-assign]  # a fake
     with suppress(KeyboardInterrupt), rig.keep_errors():
         rig._session.apply()
 
@@ -233,10 +233,10 @@ def test_a_run_tells_the_host_of_its_changes_before_it_makes_them(tmp_path: Path
         sent.append(words[-1])
         return Result(exit_code=0, stdout=b"", stderr=b"")
 
-    rig._session.take_lock = lambda: None  # type: ignore[method-assign]
-    rig._session.apply = lambda: sent.append("changes")  # type: ignore[method-assign, assignment, misc]
-    rig._session.verify = lambda: rig.result.plan  # type: ignore[method-assign]
-    rig._session.channel.run = run  # type: ignore[method-assign, assignment]
+    rig._session.take_lock = lambda: None  # type: ignore[method-assign]  # a fake
+    rig._session.apply = lambda: sent.append("changes")  # type: ignore[method-assign, assignment, misc]  # a fake
+    rig._session.verify = lambda: rig.result.plan  # type: ignore[method-assign]  # a fake
+    rig._session.channel.run = run  # type: ignore[method-assign, assignment]  # a fake
 
     rig.change()
 
