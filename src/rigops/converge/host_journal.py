@@ -129,8 +129,9 @@ def declare(channel: HostChannel, declared: DeclaredKeys) -> None:
     _run(channel, declared.writing())
 
 
-def begin(channel: HostChannel, run: journal.Run) -> None:
-    _run(channel, adding(json.dumps(begun(run).as_json())))
+def begin(channel: HostChannel, run: journal.Run) -> str:
+    """What a person should know of the journal, if anything."""
+    return _note(_run(channel, adding(json.dumps(begun(run).as_json()))))
 
 
 def begin_proof(channel: HostChannel, failed: FailedProof) -> None:
@@ -159,6 +160,10 @@ def record(
             has_passed=found is not None and passed(found),
         ),
     )
+    return _note(done)
+
+
+def _note(done: Result) -> str:
     return _TORN if b"torn" in done.stdout.split() else ""
 
 

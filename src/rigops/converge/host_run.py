@@ -191,7 +191,8 @@ class HostRun:
                 return
             self._declare()
             self._session.take_lock()
-            host_journal.begin(self._session.channel, self.journal_entry())
+            if said := host_journal.begin(self._session.channel, self.journal_entry()):
+                self.result.story.append(said)
             self._session.apply()
         if self.result.pending:
             after = self._session.verify()

@@ -231,7 +231,7 @@ def test_a_run_tells_the_host_of_its_changes_before_it_makes_them(tmp_path: Path
 
     def run(words: Sequence[str], *_: object) -> Result:
         sent.append(words[-1])
-        return Result(exit_code=0, stdout=b"", stderr=b"")
+        return Result(exit_code=0, stdout=b"torn\n", stderr=b"")
 
     rig._session.take_lock = lambda: None  # type: ignore[method-assign]  # a fake
     rig._session.apply = lambda: sent.append("changes")  # type: ignore[method-assign, assignment, misc]  # a fake
@@ -245,3 +245,4 @@ def test_a_run_tells_the_host_of_its_changes_before_it_makes_them(tmp_path: Path
     assert (begun["outcome"], begun["who"], begun["command"]) == ("begun", "me@here", "apply")
     assert {one["state"] for one in begun["values"]} == {"unsure"}
     assert changes == "changes"
+    assert "the last line of /var/lib/rigops/journal.jsonl was torn" in rig.result.story[0]
