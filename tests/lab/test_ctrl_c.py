@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import platform
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +18,7 @@ from tests.shards import LAB_CONCERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.shard(LAB_CONCERNS)
 
@@ -54,3 +57,27 @@ def test_nothing_is_changed_and_nobody_has_to_press_enter(
         for path in before.differences(Tree(rig.host))
         if not path.startswith(("/var/log", "/run"))
     } == set()
+
+
+def test_history_says_who_set_what_an_interrupted_run_set(rig: Tended, tmp_path: Path) -> None:
+    rig.declare(gpu_power_limit=285)
+    apply = ("apply", "--yes", "--preflight", "never", *INVENTORY)
+    interrupted = Person({"verify": CTRL_C}, sees_all=True).rigops(rig.laptop, apply)
+    again = rig.laptop.rigops("apply", *QUIETLY)
+    another = Laptop(tmp_path)
+    another.declare({rig.host.name: {}})
+
+    here = rig.laptop.rigops("history", *INVENTORY)
+    there = another.rigops("history", *INVENTORY)
+
+    assert (interrupted.code, again.code) == (130, 0), interrupted.out + again.err
+    origin = f"by {getpass.getuser()}@{platform.node()}:{rig.laptop.folder}/inventory.py"
+    limits = "power limit: 350 W -> 285 W (3 GPUs)"
+    head = next(line for line in here.out.splitlines() if "apply interrupted" in line)
+    assert origin in head
+    after = here.out.split(head)[1].splitlines()
+    assert f"    {limits}" in after[:8]
+    assert "    why: in the stage verify" in after[:8]
+    assert not any(line.startswith("    planned") for line in after[:3])
+    assert f"    perhaps made: {limits}" in there.out.splitlines()
+    assert origin in there.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import re
 from typing import TYPE_CHECKING, Final
@@ -194,7 +195,12 @@ def test_history_has_what_the_host_knows_and_this_machine_and_tells_of_a_silent_
     assert "gone" in said.err
     assert "this machine's records only" in said.err
     assert [run["outcome"] for run in elsewhere.json()["runs"]] == ["reboot_owed"]
-    assert elsewhere.json()["runs"][0]["at"] == document["runs"][1]["at"]
+    assert elsewhere.json()["runs"][0]["run"] == document["runs"][1]["run"]
+    assert document["runs"][0]["who"].startswith(f"{getpass.getuser()}@")
+    assert document["runs"][0]["inventory"] == str(laptop.folder / "inventory.py")
+    assert f"reboot pending: the kernel does not run with {ARGUMENT} yet" in [
+        run["reason"] for run in document["runs"]
+    ]
 
 
 # ---- release
@@ -211,6 +217,23 @@ def test_a_release_without_a_yes_shows_what_would_go_and_takes_nothing(
     assert rigs[0].run(f"cat {DROP_IN}").returncode == 0
 
 
+def test_a_dry_run_of_a_release_names_what_would_go_and_takes_nothing(
+    rigs: list[Host], laptop: Laptop
+) -> None:
+    before = rigs[0].run("find /var/lib/rigops /etc -type f | sort | xargs md5sum").stdout
+
+    said = laptop.rigops("release", rigs[0].name, "--dry-run", *INVENTORY)
+    document = laptop.rigops("release", rigs[0].name, "--dry-run", "--json", *INVENTORY).json()
+
+    assert said.code == 0, said.err
+    assert f"remove {DROP_IN}" in said.out
+    assert "then rigops is removed from it: /var/lib/rigops" in said.out
+    assert said.out.endswith("Nothing was touched.\n")
+    (host,) = document["hosts"]
+    assert (document["schema"], host["status"]) == ("rigops.plan/1", "pending")
+    assert rigs[0].run("find /var/lib/rigops /etc -type f | sort | xargs md5sum").stdout == before
+
+
 def test_a_released_host_is_as_it_was_and_its_journal_is_kept_here(
     rigs: list[Host], fresh: list[Tree], tmp_path: Path
 ) -> None:
@@ -225,10 +248,11 @@ def test_a_released_host_is_as_it_was_and_its_journal_is_kept_here(
     assert rig.run("ls -d /var/lib/rigops /usr/local/libexec/rigops /run/rigops").stdout == ""
     assert changed(fresh[0], rig) == set()
     assert ARGUMENT not in rig.run("cat /proc/cmdline /boot/grub/grub.cfg").stdout
-    kept = (tmp_path / "state/rigops/journal.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in journal] == [json.loads(line) for line in kept][
-        : len(journal)
-    ]
+    text = (tmp_path / "state/rigops/journal.jsonl").read_text()
+    *kept, release = map(json.loads, text.splitlines())
+    ended = [one for one in map(json.loads, journal) if one["outcome"] != "begun"]
+    assert kept == ended
+    assert (release["command"], release["outcome"]) == ("release", "changed")
 
 
 def test_lines_that_somebody_changed_are_left_and_named_and_the_host_is_not_forgotten(

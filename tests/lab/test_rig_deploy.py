@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import getpass
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.lab import hosts
+from tests.lab.applying import INVENTORY
 from tests.lab.laptop import Laptop
 from tests.lab.tended import DEPLOYS, Tended
 from tests.shards import LAB_CONCERNS
@@ -37,6 +39,22 @@ def test_a_dry_run_tells_what_guards_have_to_say_and_touches_nothing(rig: Tended
     assert rig.host.run("ls /etc/default/grub.d/99-rigops.cfg /var/lib/rigops").returncode != 0
 
 
+def test_an_ordinary_user_is_told_at_once_to_add_sudo(rig: Tended) -> None:
+    before = rig.laptop.folder.joinpath("inventory.py").read_text()
+    rig.declare(ssh_user="rig", nccl={"NCCL_P2P_LEVEL": "SYS"})
+
+    planned = rig.pyinfra(DEPLOYS / "rig.py", "--dry")
+    done = rig.pyinfra(DEPLOYS / "rig.py", "-y")
+    as_root = rig.pyinfra(DEPLOYS / "rig.py", "--dry", "--sudo")
+    rig.laptop.folder.joinpath("inventory.py").write_text(before)
+
+    assert "rigops deploys need root: add --sudo" in planned.stderr
+    assert done.returncode != 0
+    assert "add --sudo" in done.stderr
+    assert rig.host.run("ls /var/lib/rigops").returncode != 0
+    assert "add --sudo" not in as_root.stderr
+
+
 @pytest.mark.story
 def test_plain_pyinfra_brings_a_rig_to_all_that_is_declared(rig: Tended) -> None:
     done = rig.pyinfra(DEPLOYS / "rig.py", "-y")
@@ -45,6 +63,18 @@ def test_plain_pyinfra_brings_a_rig_to_all_that_is_declared(rig: Tended) -> None
     assert "skew_tick=1" in done.stderr
     assert "iommu=pt" in rig.host.run("cat /boot/grub/grub.cfg").stdout
     assert "NCCL_P2P_LEVEL=SYS" in rig.host.run("cat /etc/nccl.conf").stdout
+
+
+@pytest.mark.story
+def test_history_sees_the_run_with_all_that_it_changed(rig: Tended) -> None:
+    said = rig.laptop.rigops("history", "--json", *INVENTORY)
+
+    assert said.code == 0, said.out + said.err
+    (run,) = said.json()["runs"]
+    assert (run["command"], run["outcome"]) == ("pyinfra", "changed")
+    assert run["who"].startswith(f"{getpass.getuser()}@")
+    assert "kernel argument iommu=pt" in run["changes"]
+    assert "/etc/nccl.conf" in [one["subject"] for one in run["values"]]
 
 
 @pytest.mark.story

@@ -18,6 +18,7 @@ from rigops.doctor.examined import Examined
 from rigops.errors import HostError, RigopsError
 from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
 from rigops.hosts.probing import CollectedHost, ProbeOptions, all_sections, probe_hosts
+from rigops.hosts.run_records import Beginning, record
 from rigops.inventory.spec import RigSpec
 from rigops.json_fields import readable
 from rigops.probe.sections.identity import SECTION as IDENTITY
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rigops.hosts.access import Chosen, HostAccess
     from rigops.hosts.console import Console
     from rigops.probe.bundle import Bundle
+    from rigops.record.journal import Run
     from rigops.record.lockfile import LockedHost
 
 _QUESTION: Final = (
@@ -61,6 +63,7 @@ class CaptureOptions:
     locked: Mapping[str, LockedHost]
     most_days: int
     is_confirmed: bool
+    accepts_no_driver: bool = False
     is_snippet: bool = False
 
 
@@ -82,7 +85,7 @@ def probe_whole(
 def _capture(
     host: Chosen, collected: CollectedHost, options: CaptureOptions, console: Console
 ) -> Capture | NotCaptured:
-    bundle = collected.bundle
+    begun, bundle = Beginning(host, "capture"), collected.bundle
     if bundle is None:
         error = collected.error or HostError("fault", "nothing was collected")
         return NotCaptured(host.name, error)
@@ -111,9 +114,15 @@ def _capture(
             digest=host.digest,
             most_days=options.most_days,
             login=host.target.user,
+            accepts_no_driver=options.accepts_no_driver,
         )
     )
-    return found if options.is_snippet else _stored(own, found, bundle)
+    if options.is_snippet:
+        return found
+    stored = _stored(own, found, bundle)
+    if troubles := record(_run_of(begun, stored)):
+        console.tell(*(f"Warning: {text}" for text in troubles))
+    return stored
 
 
 def _stored(own: Store, found: Capture, bundle: Bundle) -> Capture | NotCaptured:
@@ -122,6 +131,19 @@ def _stored(own: Store, found: Capture, bundle: Bundle) -> Capture | NotCaptured
         return store.put(own, found, bundle)
     except RigopsError as error:
         return NotCaptured(found.host, HostError("store", str(error), error.fix))
+
+
+def _run_of(begun: Beginning, found: Capture | NotCaptured) -> Run:
+    """For the journal of this machine: the host is only read."""
+    if isinstance(found, NotCaptured):
+        return begun.ended("failed", reason=found.error.message, touched=False)
+    against = [one for one in found.requirements if one.status in {"fail", "unknown"}]
+    return begun.ended(
+        found.status.replace(" ", "_"),
+        changes=(f"stored in {found.place}",),
+        reason="; ".join(f"{one.id}: {one.summary}" for one in against),
+        touched=False,
+    )
 
 
 def _repository(snapshot: HostSnapshot) -> str:

@@ -8,6 +8,7 @@ from rigops.capture.requirements.backups import judge_backups
 from rigops.capture.requirements.places import judge_coverage, judge_disks
 from rigops.capture.requirements.proven_state import (
     judge_apply,
+    judge_driver,
     judge_gpus,
     judge_lock,
     judge_proof,
@@ -27,6 +28,7 @@ def judge(subject: Subject) -> tuple[Requirement, ...]:
         judge_apply(subject),
         judge_proof(subject),
         *judge_gpus(subject),
+        *judge_driver(subject),
         judge_lock(subject),
         judge_vault(subject),
         judge_key(subject),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rigops.capture.block_devices import BlockDevices
 from rigops.concerns.borg import record as borg_record
@@ -16,6 +16,7 @@ from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.storage import SECTION as STORAGE
 from rigops.record import journal
+from rigops.record.journal import PYINFRA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
     from rigops.record.journal import Run
     from rigops.record.lockfile import LockedHost
+
+_APPLIES: Final = frozenset({"apply", "rollback", "release", PYINFRA, ""})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,7 @@ class Subject:
     digest: str = ""
     most_days: int = 2
     login: str | None = None
+    accepts_no_driver: bool = False  # after the reinstall, although there is one now
 
     @property
     def snapshot(self) -> HostSnapshot:
@@ -107,8 +111,14 @@ class Subject:
         """By the journals of both sides: a run that changes nothing is on this one alone."""
         state = self.snapshot[RIGOPS_STATE].or_empty
         there = journal.parse(line.encode() for line in state.journal).runs
-        every = [one for one in (*there, *self.runs) if one.command != "preflight"]
-        return max(every, key=lambda one: one.at, default=None)
+        every = journal.with_others(self.runs, there)
+        return max(filter(_counts, every), key=lambda one: one.at, default=None)
+
+
+def _counts(run: Run) -> bool:
+    """Whether it is what the host was brought to last; a rollback that was refused is not."""
+    is_left_alone = run.outcome == "refused" or not run.touched
+    return run.command in _APPLIES and not (run.command == "rollback" and is_left_alone)
 
 
 def state_line(line: str) -> tuple[Evidence, ...]:

@@ -196,7 +196,6 @@ def conclude(
     *,
     as_json: bool,
     words: Mapping[str, str] | None = None,
-    is_recorded: bool = True,
 ) -> int:
     """Record and report the run. A record that fails is an error after the report."""
     if ending.is_declined:
@@ -205,7 +204,7 @@ def conclude(
         return EXIT_DECLINED
     if ending.is_interrupted:
         print_lines("", "Interrupted. The state of each host:", err=True)
-    unrecorded = record(run, _tell) if is_recorded else []
+    unrecorded = record(run, _tell)
     proofs = [result.preflight for result in run.results if result.preflight]
     if proofs and not as_json:
         print_lines(*preflight_lines(proofs, text_width()))

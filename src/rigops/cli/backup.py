@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,6 +97,8 @@ def command(
     if heal:
         work, doing, lines = partial(backups.heal, confirmed=yes), "healing", partial(heal_lines)
     is_change = yes if heal else not dry_run
+    command = "drill" if drill else "heal" if heal else "backup"
+    options = replace(options, command=command if is_change else "")
     answers = ask_engines(chosen, options, doing, work, Terminal(), is_change=is_change)
     return print_answers(
         answers, lambda answer, width: lines(answer.host, answer.value, width), as_json=as_json

@@ -42,6 +42,11 @@ if TYPE_CHECKING:
     help="How old the newest backup, and its last check or drill, may be.",
 )
 @click.option(
+    "--accept-no-driver",
+    is_flag=True,
+    help="Safe also where a driver runs and none is declared: a reinstall brings none.",
+)
+@click.option(
     "--snippet",
     type=click.Choice(["nixos", "arch"]),
     help="Print what the tools of this distribution need to make the same machine, and end.",
@@ -55,6 +60,7 @@ def command(
     hosts: tuple[str, ...],
     inventory_path: Path | None,
     most_days: int,
+    accept_no_driver: bool,
     snippet: str | None,
     yes: bool,
     access: AskAccess,
@@ -100,6 +106,7 @@ def command(
             locked=locked,
             most_days=most_days,
             is_confirmed=yes,
+            accepts_no_driver=accept_no_driver,
             is_snippet=snippet is not None,
         ),
         Terminal(),

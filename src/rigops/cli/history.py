@@ -46,7 +46,7 @@ def command(
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Show past runs: when, which inventory, which result.
+    """Show past runs: who ran what, each value before and after, and why one failed.
 
     Reads the journal of each HOST and the records of this machine; for a host that cannot be
     reached, only the latter. Without HOST: every host of the inventory.

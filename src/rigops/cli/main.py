@@ -27,7 +27,7 @@ _JOBS = {
         "doctor": "Check hosts; show what is wrong and how to fix it.",
         "drivers": "Show which NVIDIA drivers to use for a GPU, and which never.",
         "power": "Show the power budget of hosts, and what the electricity costs.",
-        "history": "Show past runs: what they changed, when, with which result.",
+        "history": "Show past runs: who, what they changed, why one failed.",
     },
     ("Change", "rigops plan"): {
         "init": "Probe hosts and write a first inventory.",

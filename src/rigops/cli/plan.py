@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rigops.cli.hosts import AskAccess
 
 SCHEMA = "rigops.plan/1"
-_PENDING = 4
+PENDING = 4
 
 
 @click.command("plan")
@@ -66,4 +66,4 @@ def command(
         lines = plan_lines(run.results, width, has_diffs=is_verbose())
         print_lines(*lines, "", *total_lines(run.results, width))
     codes = (result.plan_code for result in run.results)
-    return gravest(code for code in codes if fails_pending or code != _PENDING)
+    return gravest(code for code in codes if fails_pending or code != PENDING)

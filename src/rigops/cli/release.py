@@ -10,18 +10,27 @@ import click
 
 from rigops.cli.apply_common import conclude, consent_options, fleet_run
 from rigops.cli.hosts import choose_hosts, host_options
-from rigops.cli.options import inventory_option
+from rigops.cli.options import inventory_option, is_verbose
+from rigops.cli.output import print_json, text_width
+from rigops.cli.plan import PENDING
+from rigops.cli.plan import SCHEMA as PLAN_SCHEMA
 from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection
 from rigops.converge.flow import carry_out
+from rigops.converge.host_journal import FORGOTTEN
 from rigops.converge.request import RunOptions
+from rigops.converge.result import gravest
 from rigops.inventory.spec import RigSpec
 from rigops.record import journal
+from rigops.report.plan import plan_lines
+from rigops.report.terminal import print_lines
+from rigops.report.words import wrapped
 
 if TYPE_CHECKING:
     from rigops.cli.hosts import AskAccess
     from rigops.converge.fleet_run import FleetRun
     from rigops.converge.request import RebootWhen
+    from rigops.converge.result import HostResult
 
 _WORDS = {
     "converged": "released; rigops owned nothing",
@@ -34,6 +43,7 @@ _WORDS = {
 @click.argument("hosts", nargs=-1, required=True, metavar="HOST…")
 @inventory_option
 @consent_options(reboot_help="If the undo needs one; until then the host is not forgotten.")
+@click.option("--dry-run", is_flag=True, help="Show what would be undone; change nothing.")
 @click.option("--drop-holds", is_flag=True, help="Release the holds of the driver's packages too.")
 @host_options
 def command(
@@ -43,6 +53,7 @@ def command(
     yes: bool,
     reboot: RebootWhen,
     allow_busy: bool,
+    dry_run: bool,
     drop_holds: bool,
     access: AskAccess,
     as_json: bool,
@@ -55,14 +66,16 @@ def command(
 
     \b
     Examples:
+      rigops release threadripper --dry-run    what would be undone and removed
       rigops release threadripper
       rigops release old-rig --yes --reboot auto
     """
-    journal.require_writable()  # since it is to keep what the hosts forget
+    if not dry_run:
+        journal.require_writable()  # since it is to keep what the hosts forget
     chosen = choose_hosts(hosts, inventory_path)
     requests = [HostRequest(host.name, host.target, {}, RigSpec()) for host in chosen]
     options = RunOptions(
-        command="release",
+        command="plan" if dry_run else "release",
         selection=Selection(),
         access=access(),
         yes=yes,
@@ -72,19 +85,39 @@ def command(
         keep_holds=not drop_holds,
         preflight="never",
     )
+
+    if dry_run:
+        with fleet_run(requests, options) as (run, _):
+            run.plan()
+        return _show(run.results, as_json=as_json)
+
+    def keep(host: str, lines: Sequence[bytes]) -> None:
+        """Add what only the host's journal has to that of this machine; of this run, `conclude`."""
+        here = journal.read(host=host).runs
+        there = reversed(journal.parse(lines).runs)
+        for past in journal.with_others(here, there)[len(here) :]:
+            if past.run != options.holder.run:
+                journal.append(past)
+
     with fleet_run(requests, options) as (run, screen):
-        ending = carry_out(run, screen, _question, then=lambda: run.forget(_keep))
-    return conclude(run, ending, as_json=as_json, words=_WORDS, is_recorded=False)
+        ending = carry_out(run, screen, _question, then=lambda: run.forget(keep))
+    return conclude(run, ending, as_json=as_json, words=_WORDS)
+
+
+def _show(results: Sequence[HostResult], *, as_json: bool) -> int:
+    if as_json:
+        print_json({"schema": PLAN_SCHEMA, "hosts": [one.plan_json() for one in results]})
+    else:
+        width = text_width()
+        released = [one.host for one in results if one.error is None]
+        print_lines(*plan_lines(results, width, has_diffs=is_verbose()), "")
+        for host in released:
+            goes = ", ".join(FORGOTTEN)
+            print_lines(*wrapped(f"{host}: then rigops is removed from it: {goes}", width, ""))
+        print_lines("Nothing was touched.")
+    return gravest(one.plan_code for one in results if one.plan_code != PENDING)
 
 
 def _question(run: FleetRun) -> str:
     names = ", ".join(one.host for one in run.results if one.error is None)
     return f"undo all of this and forget {names}" if names else ""
-
-
-def _keep(host: str, lines: Sequence[bytes]) -> None:
-    """Add what only the host's journal has to the journal of this machine."""
-    known = {(past.at, past.inventory_digest) for past in journal.read(host=host).runs}
-    for past in reversed(journal.parse(lines).runs):
-        if (past.at, past.inventory_digest) not in known:
-            journal.append(past)

@@ -102,6 +102,7 @@ def command(
                 return EXIT_DECLINED
             request = exactly(request, planned.value)
             options = replace(options, engine=planned.value["engine"])
+    options = replace(options, command="" if dry_run else "restore")
     work = partial(restore, request=request, dry_run=dry_run)
     answers = ask_engines(chosen, options, "restoring", work, terminal, is_change=not dry_run)
     return print_answers(

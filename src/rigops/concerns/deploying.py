@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from pyinfra.context import host
 
 from rigops.concerns.inventory_specs import InventorySpecs
+from rigops.concerns.plain_pyinfra import NO_ROOT, IsRoot, recorded
 from rigops.concerns.registry import concern, read, self_checks
 from rigops.errors import RigopsError
 from rigops.facts.sections import RigopsState
 from rigops.inventory.spec import RigSpec
 from rigops.ownership.ownership import Ownership
 from rigops.plan.commands import blockers
-from rigops.plan.context import provide, provided
+from rigops.plan.context import context_of, provide, provided
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
 
 
 def deploy(name: str) -> None:
-    run = concern(name).deploy
+    run, has_engine = concern(name).deploy, context_of(host).has_engine
     if run is not None:
         spec = _spec(host)
         provide(host, InventorySpecs(partial(_specs, host.inventory)))
         provide(host, self_checks(spec))
+        if not has_engine and not host.get_fact(IsRoot):
+            blockers(name=NO_ROOT, concern=name, reasons=(NO_ROOT,))
+            return
         try:
             Ownership.from_state(host.get_fact(RigopsState))
         except RigopsError as error:
@@ -35,6 +39,8 @@ def deploy(name: str) -> None:
             blockers(name="Ownership record", concern=name, reasons=reasons)
         else:
             run(spec)
+            if not has_engine:
+                recorded(name="Journal", concern=name)
 
 
 def _spec(of: Host) -> RigSpec:

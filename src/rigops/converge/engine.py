@@ -183,6 +183,7 @@ class Engine:
         self._state.ops[host] = {}
         self._state.op_meta = {}
         context = context_of(host)
+        context.has_engine = True
         context.consent, context.trial, context.shown = consent, trial, None
         context.plan, context.reported, context.wanted_paths = Plan(), set(), {}
         return host

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rigops.concerns.journal_values import values_of
 from rigops.converge.errors import DeployError
 from rigops.converge.leftovers import leftovers
 from rigops.preflight.results import failure, only_over, pairs_of, passed
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
-from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ
+from rigops.record.journal import BEGUN, MADE, PLANNED, UNSURE
+from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ, adding
 from rigops.record.proof_shell import recording
 
 if TYPE_CHECKING:
@@ -51,14 +54,22 @@ _LOOK: Final = f"""
 }}
 look "$1"
 """
-_FORGET: Final = f"rm -rf {STATE} /usr/local/libexec/rigops /run/rigops"
+FORGOTTEN: Final = (STATE, "/usr/local/libexec/rigops", "/run/rigops")
+_FORGET: Final = f"rm -rf {' '.join(FORGOTTEN)}"
 _LEFT_FIX: Final = "remove by hand what rigops wrote there, then release the host again"
 
 
 def entry(
-    result: HostResult, options: RunOptions, seconds: float, versions: Mapping[str, str]
+    result: HostResult,
+    options: RunOptions,
+    seconds: float,
+    versions: Mapping[str, str],
+    *,
+    inventory: str = "",
+    touched: bool = True,
 ) -> journal.Run:
     found = result.preflight
+    is_refused = result.outcome == "refused"
     return journal.Run(
         host=result.host,
         at=options.at,
@@ -67,16 +78,60 @@ def entry(
         seconds=seconds,
         versions=versions,
         command=options.command,
-        changes=result.plan.meaning if result.outcome != "refused" else (),
+        changes=() if is_refused else result.plan.meaning,
         snapshot=result.snapshot,
         preflight=journal.Preflight(found.status, found.level or "", pairs_of(found))
         if found
         else None,
+        run=options.holder.run,
+        who=options.holder.who,
+        inventory=inventory,
+        reason=_reason(result),
+        values=() if is_refused else _values(result),
+        touched=touched,
+    )
+
+
+def begun(entry: journal.Run) -> journal.Run:
+    """Before its changes, so that the host knows of a run that was cut off."""
+    values = tuple(replace(one, state=UNSURE) for one in entry.values)
+    return replace(entry, outcome=BEGUN, values=values, touched=True)
+
+
+def _values(result: HostResult) -> tuple[journal.Value, ...]:
+    has_ended = result.outcome in {"changed", "reboot_owed", "converged"}
+
+    def state(concern: str) -> str:
+        if has_ended or concern in result.made:
+            return MADE
+        return UNSURE if concern == result.making else PLANNED
+
+    return (*values_of(result.plan, state), *values_of(result.later, state))
+
+
+def _reason(result: HostResult) -> str:
+    """Why it is not all well, as far as another field does not say so."""
+    proof = result.preflight
+    waits = result.reboot_reasons if result.outcome == "reboot_owed" else ()
+    return "; ".join(
+        (
+            *([result.error.message] if result.error else []),
+            *([f"in the stage {result.broken_off}"] if result.broken_off else []),
+            *(f"{one.concern}: {one.reason}" for one in result.blocked),
+            *(f"{one.concern}: no longer declared, not undone" for one in result.withheld),
+            *(f"reboot pending: {one}" for one in waits),
+            *(proof.reasons if proof and proof.status == "fail" else ()),
+        )
     )
 
 
 def declare(channel: HostChannel, declared: DeclaredKeys) -> None:
     _run(channel, declared.writing())
+
+
+def begin(channel: HostChannel, run: journal.Run) -> str:
+    """What a person should know of the journal, if anything."""
+    return _note(_run(channel, adding(json.dumps(begun(run).as_json()))))
 
 
 def begin_proof(channel: HostChannel, failed: FailedProof) -> None:
@@ -105,6 +160,10 @@ def record(
             has_passed=found is not None and passed(found),
         ),
     )
+    return _note(done)
+
+
+def _note(done: Result) -> str:
     return _TORN if b"torn" in done.stdout.split() else ""
 
 

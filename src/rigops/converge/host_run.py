@@ -36,7 +36,7 @@ from rigops.plan.change import Plan
 from rigops.preflight.results import begun, pairs_of, passed
 from rigops.probe.collect import ProbeError
 from rigops.probe.lost_cards import ADVICE, sentence
-from rigops.record import declared
+from rigops.record import declared, lockfile
 from rigops.record.declared import DeclaredKeys
 from rigops.record.journal_shell import JOURNAL
 from rigops.record.lockfile import locked
@@ -114,12 +114,14 @@ class HostRun:
     def interrupted(self) -> None:
         if self._session.stage_now and self.result.outcome != "interrupted":
             self.result.outcome = "interrupted"
+            self.result.broken_off = self._session.stage_now
             self.result.story.append(f"interrupted in the stage {self._session.stage_now}")
 
     def fail(self, error: BaseException) -> None:
         self.result.error = host_error(error)
         if self._session.touched:
             stage = self._session.stage_now or self.result.stages[-1].stage
+            self.result.broken_off = stage
             self.result.story.append(f"failed in the stage {stage}")
         reaching = (TransportError, NoRootError, ProbeError)
         unreached = isinstance(error, reaching) and not self._session.touched
@@ -189,6 +191,9 @@ class HostRun:
                 self.result.outcome = "refused"
                 return
             self._declare()
+            self._session.take_lock()
+            if said := host_journal.begin(self._session.channel, self.journal_entry()):
+                self.result.story.append(said)
             self._session.apply()
         if self.result.pending:
             after = self._session.verify()
@@ -278,6 +283,7 @@ class HostRun:
             trial.judge(impact)
         after = session.plan_again()
         if after.pending or after.blocked:
+            self.result.later = after
             session.apply()
             session.verify()
         if reasons := self._reboot_reasons(self._options.selection):
@@ -400,7 +406,15 @@ class HostRun:
         snapshot = self._session.last_snapshot
         versions = snapshot.versions if snapshot else {}
         seconds = round(self._session.seconds, 3)
-        return host_journal.entry(self.result, self._options, seconds, versions)
+        lock = self.request.lock
+        return host_journal.entry(
+            self.result,
+            self._options,
+            seconds,
+            versions,
+            inventory=str(lockfile.inventory_of(lock).absolute()) if lock else "",
+            touched=self._session.touched,
+        )
 
     # Steps of stages
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import socket
 import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -40,11 +38,11 @@ class Holder:
     who: str  # user@machine
     run: str
     started: str  # RFC 3339
+    command: str = "apply"
 
     @classmethod
     def of_this_run(cls) -> Holder:
-        who = f"{getpass.getuser()}@{socket.gethostname()}"
-        return cls(who, str(uuid.uuid4()), journal.now())
+        return cls(journal.who(), str(uuid.uuid4()), journal.now())
 
 
 @dataclass(frozen=True)
@@ -103,6 +101,7 @@ def take(
         "who": holder.who,
         "run": holder.run,
         "started": holder.started,
+        "command": holder.command,
         "host": connection.name,
     }
     folders = (places.state, places.run, places.dpkg)
@@ -196,6 +195,7 @@ class _Note:
     run: str = ""
     started: str = ""
     host: str = ""
+    command: str = "apply"  # in a note of a version that does not say
     pid: int = 0
 
     @classmethod
@@ -207,7 +207,7 @@ class _Note:
         if not isinstance(note, dict):
             return cls()
         pid = note.get("pid")
-        words = {key: note.get(key) for key in ("who", "run", "started", "host")}
+        words = {key: note.get(key) for key in ("who", "run", "started", "host", "command")}
         return cls(
             **{key: clean(word, 80) for key, word in words.items() if isinstance(word, str)},
             pid=pid if isinstance(pid, int) and pid > 1 else 0,
@@ -215,8 +215,10 @@ class _Note:
 
     def __str__(self) -> str:
         if not self.who:
-            return "an apply that left no readable note"
-        return f"an apply of {self.who}, begun {self.started or 'at an unknown time'}"
+            return "a run that left no readable note"
+        article = "an" if self.command.startswith(tuple("aeiou")) else "a"
+        begun = self.started or "at an unknown time"
+        return f"{article} {self.command} of {self.who}, begun {begun}"
 
 
 def _span(seconds: float) -> str:

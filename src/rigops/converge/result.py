@@ -86,6 +86,10 @@ class HostResult:
     kept_holds: tuple[str, ...] = ()  # of a released host: packages that rigops held
     stages: list[Stage] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)  # concerns whose changes were all carried out
+    making: str = ""  # the one whose changes were being carried out last
+    later: Plan = field(default_factory=Plan)  # what was changed after the reboot
+    broken_off: str = ""  # the stage that it failed or was interrupted in
     preflight: HostFound | None = None
     vault: VaultResult | None = None  # None: there was nothing to do
     lock: LockedHost | None = None  # what it was proven with

@@ -163,7 +163,7 @@ class HostSession:
         self._lock = take(
             self.connection,
             self._privilege,
-            self._options.holder,
+            replace(self._options.holder, command=self._options.command),
             tell=self.tell,
             deadline_s=_LOCK_S,
         )
@@ -255,8 +255,9 @@ class HostSession:
                 consent=self.consent,
                 trial=trial or self.trial_options(),
                 shown=None if is_undo else self.shown,
-                tell=self._tell_of_concern,
+                tell=self._begin_concern,
             )
+            self._begin_concern("")
 
     def verify(self) -> Plan:
         """Declared has to be live, not merely written."""
@@ -285,7 +286,11 @@ class HostSession:
     def _deploys(self) -> list[Path]:
         return [path for path in self._options.deploys if path.stem not in self.blocked_concerns]
 
-    def _tell_of_concern(self, concern: str) -> None:
+    def _begin_concern(self, concern: str) -> None:
+        """The one before it has come to its end."""
+        if self._result.making:
+            self._result.made.append(self._result.making)
+        self._result.making = concern
         if any(change.concern == concern for change in self.shown.changes):
             self.tell(f"change: {concern}")
 

@@ -18,6 +18,7 @@ from rigops.dataclass import dataclass
 from rigops.errors import HostError, UsageError
 from rigops.hosts.parallel import for_each
 from rigops.hosts.probing import internal_error
+from rigops.hosts.run_records import Beginning, record, record_there
 from rigops.transport import TransportError
 
 if TYPE_CHECKING:
@@ -60,13 +61,15 @@ class HostAnswer:
 class EngineOptions:
     """`verbose`: what the host reports besides the result is printed.
 
-    `engine`: the only one to ask; empty: all that the host has.
+    `engine`: the only one to ask; empty: all that the host has. `command`: the journals have the
+    run under this name; empty: it is not recorded.
     """
 
     access: HostAccess
     verbose: bool = False
     engine: str = ""
     consents: frozenset[str] = frozenset()  # of a backup with borg
+    command: str = ""
 
 
 def ask_engines(
@@ -126,6 +129,8 @@ def _ask(
             with progress.silent():
                 console.tell(f"{host.name}: {text}")
 
+    begun = Beginning(host, options.command)
+    troubles: list[str] = []
     try:
         with options.access.open(host.target) as (connection, privilege):
             program = HostProgram(
@@ -136,16 +141,37 @@ def _ask(
                 on_notice=notice,
                 stop=stop,
             )
-            return work(host, _engines(program, options))
+            answer = _answered(host, program, options, work)
+            if options.command:
+                run = begun.answered(answer.status, answer.value, answer.error)
+                troubles += [*record(run), *record_there(run, connection, privilege)]
+            return answer
     except TransportError as error:
-        return HostAnswer(host=host.name, error=HostError(error.kind, str(error), error.fix))
-    except BackupError as error:
-        failed = HostError("failed", error.message, error.fix)
-        return HostAnswer(host=host.name, status="fail", error=failed)
+        answer = HostAnswer(host=host.name, error=HostError(error.kind, str(error), error.fix))
+        if options.command and error.kind == "lost":
+            troubles += record(begun.answered(answer.status, None, answer.error))
+        return answer
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - logged and reported
         return HostAnswer(host=host.name, error=internal_error(host.name, error))
+    finally:
+        if troubles:
+            with progress.silent():
+                console.tell(*(f"Warning: {text}" for text in troubles))
+
+
+def _answered(
+    host: Chosen,
+    program: HostProgram,
+    options: EngineOptions,
+    work: Callable[[Chosen, Engines], HostAnswer],
+) -> HostAnswer:
+    try:
+        return work(host, _engines(program, options))
+    except BackupError as error:
+        failed = HostError("failed", error.message, error.fix)
+        return HostAnswer(host=host.name, status="fail", error=failed)
 
 
 def _engines(program: HostProgram, options: EngineOptions) -> Engines:

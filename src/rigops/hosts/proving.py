@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -126,6 +127,9 @@ def _run_of(found: HostFound, at: str, seconds: float) -> Run:
         versions={},
         preflight=Preflight(found.status, found.level or "", pairs_of(found)),
         command="preflight",
+        run=str(uuid.uuid4()),
+        who=journal.who(),
+        reason="; ".join(found.reasons),
     )
 
 

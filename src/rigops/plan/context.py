@@ -57,12 +57,14 @@ class TrialOptions:
 
 @dataclass
 class HostContext:
-    """`trial` is None where the run cannot bring a host back, as in plain pyinfra.
+    """`has_engine`: rigops runs the deploys; not plain pyinfra.
 
+    `trial` is None where the run cannot bring a host back, as in plain pyinfra.
     `shown`: the plan that is applied; None where none was made, as in plain pyinfra. `plan`: what
     the operations report. `reported`: those that did. `wanted_paths`: by concern.
     """
 
+    has_engine: bool = False
     consent: Consent = field(default_factory=Consent)
     trial: TrialOptions | None = None
     shown: Plan | None = None

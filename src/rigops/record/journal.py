@@ -1,15 +1,18 @@
-"""The journal: one JSON line for each host and run of apply.
+"""The journal: one JSON line for each host and run that a person began.
 
 Several processes may write at once, and any of them may be killed: a line is appended by one
-write, and an unreadable line is counted and skipped.
+write, and an unreadable line is counted and skipped. A run that changes a host writes a line there
+when it begins; the line of its end replaces that.
 """
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final
@@ -22,6 +25,12 @@ from rigops.record.proven import Pair
 
 _MOST_BYTES: Final = 16 * 1024 * 1024  # of its end: a run is some hundred bytes
 
+BEGUN: Final = "begun"  # the outcome of a run whose end nobody wrote down
+PYINFRA: Final = "pyinfra"  # the command of a run that plain pyinfra made
+MADE: Final = "made"
+UNSURE: Final = "unsure"
+PLANNED: Final = "planned"
+
 
 @dataclass(frozen=True)
 class Preflight:
@@ -31,7 +40,23 @@ class Preflight:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Value:
+    """What a run changes. None is absent; a file's content stays out, so its text is empty.
+
+    `state`: `unsure` where the run ended in the middle of it, `planned` where before it.
+    """
+
+    concern: str
+    subject: str
+    before: str | None = None
+    after: str | None = None
+    state: str = MADE
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
+    """`run`: the same for all its hosts and lines; empty in lines of versions without it."""
+
     host: str
     at: Time
     inventory_digest: str
@@ -42,9 +67,16 @@ class Run:
     command: str = ""  # empty: written by a version that did not say
     changes: tuple[str, ...] = ()  # what they came to
     snapshot: str = ""  # of the root, taken before them
+    run: str = ""
+    who: str = ""  # user@machine
+    inventory: str = ""  # its path on that machine
+    reason: str = ""  # why it failed, what blocks it, or what it waits for
+    values: tuple[Value, ...] = ()
+    touched: bool = True  # else the host stayed as it was
 
     def as_json(self) -> dict[str, object]:
-        document: dict[str, object] = to_json(self)
+        """A secret that a command printed stays out."""
+        document: dict[str, object] = to_json(_without_secrets(self))
         return document
 
 
@@ -63,6 +95,10 @@ def default_path(environment: Mapping[str, str] = os.environ) -> Path:
 
 def now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def who() -> str:
+    return f"{getpass.getuser()}@{os.uname().nodename}"
 
 
 def append(run: Run, path: Path | None = None) -> None:
@@ -99,18 +135,54 @@ def read(path: Path | None = None, *, host: str | None = None) -> History:
 
 def parse(lines: Iterable[bytes], *, host: str | None = None) -> History:
     found = [_run_of(line) for line in lines if line]
-    runs = [run for run in found if run is not None]
+    runs = _last_of_each(run for run in found if run is not None)
     of_host = [run for run in reversed(runs) if host in {None, run.host}]
     return History(
         runs=tuple(sorted(of_host, key=lambda run: run.at, reverse=True)),
-        unreadable=len(found) - len(runs),
+        unreadable=found.count(None),
     )
 
 
 def with_others(runs: Sequence[Run], others: Iterable[Run]) -> tuple[Run, ...]:
     """Those of `others` besides that are none of `runs`; two may have begun in the same second."""
-    known = {(run.at, run.inventory_digest) for run in runs}
-    return (*runs, *(one for one in others if (one.at, one.inventory_digest) not in known))
+    known = set(map(_identity, runs))
+    return (*runs, *(one for one in others if _identity(one) not in known))
+
+
+def _without_secrets(run: Run) -> Run:
+    from rigops.probe.bundles.shapes import without_secrets  # noqa: PLC0415 - few commands write
+
+    def clean(text: str | None) -> str | None:
+        return text and without_secrets(text)
+
+    return replace(
+        run,
+        changes=tuple(map(without_secrets, run.changes)),
+        reason=without_secrets(run.reason),
+        values=tuple(
+            replace(
+                one,
+                subject=without_secrets(one.subject),
+                before=clean(one.before),
+                after=clean(one.after),
+            )
+            for one in run.values
+        ),
+    )
+
+
+def _identity(run: Run) -> tuple[str, ...]:
+    return (run.run,) if run.run else (run.at, run.inventory_digest)
+
+
+def _last_of_each(runs: Iterable[Run]) -> list[Run]:
+    """One that began and ended has two lines."""
+    found: dict[object, Run] = {}
+    for number, run in enumerate(runs):
+        key = (run.host, run.run) if run.run else number
+        found.pop(key, None)
+        found[key] = run
+    return list(found.values())
 
 
 @contextmanager

@@ -34,6 +34,11 @@ $2"
         dd of="$1" bs=1M iflag=fullblock oflag=append conv=notrunc,fsync status=none
 }}
 """
+_ADD: Final = f"""
+{APPEND}set -eu
+[ -d {STATE} ] || exit 0
+append {JOURNAL} "$1"
+"""
 # Of what is too long, its end; a line that is cut by that counts as one that cannot be read.
 READ: Final = f"""\
 {_REQUIRE}lines() {{ # JOURNAL
@@ -44,3 +49,8 @@ READ: Final = f"""\
     fi
 }}
 """
+
+
+def adding(line: str) -> list[str]:
+    """The command, which root runs: nothing where rigops keeps no records. It may print `torn`."""
+    return ["sh", "-c", _ADD, "rigops", line]

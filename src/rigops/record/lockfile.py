@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "rigops.lock/1"
 
 _MODE: Final = 0o644
+_SUFFIX: Final = ".lock.json"
 _MOST_BYTES: Final = 64 * 1024 * 1024  # of many hosts it has some hundred kilobytes
 _FIX: Final = "restore it from git, or move it away; the next apply writes a new one"
 
@@ -71,7 +72,11 @@ class Lockfile:
 
 
 def path_of(inventory: Path) -> Path:
-    return inventory.with_name(f"{inventory.stem}.lock.json")
+    return inventory.with_name(f"{inventory.stem}{_SUFFIX}")
+
+
+def inventory_of(path: Path) -> Path:
+    return path.with_name(f"{path.name.removesuffix(_SUFFIX)}.py")
 
 
 def read(path: Path) -> Lockfile:

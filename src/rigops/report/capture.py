@@ -45,15 +45,26 @@ def capture_lines(one: Capture | NotCaptured, width: int, *, verbose: bool) -> l
         lines += _lists(one, width)
     lines += wrapped(_counts(one, len(shown)), width, "  ")
     if one.status == "safe":
+        if gone := list(_gone(one)):
+            lines += wrapped(f"Will not come back: {', '.join(gone)}", width, "  ")
         lines += wrapped(_UNTRUSTED, width, "  ")
     return [*lines, *wrapped(f"Stored in {one.place}", width, "  ")]
 
 
 def _about(one: Capture) -> str:
     system = (one.system.os_name or "").split(" (")[0].replace(" GNU/Linux", "")
-    driver = f"driver {one.driver.version}" if one.driver else ""
+    undeclared = " (not declared)" if any(each.id == "driver" for each in one.requirements) else ""
+    driver = f"driver {one.driver.version}{undeclared}" if one.driver else ""
     cards = f"{len(one.gpus)} GPU{'s' * (len(one.gpus) != 1)}" if one.gpus else ""
     return ", ".join(part for part in (system, driver, cards) if part)
+
+
+def _gone(one: Capture) -> Iterator[str]:
+    for each in one.requirements:
+        if each.status == "warn" and each.id == "driver" and one.driver:
+            yield f"driver {one.driver.version} (not declared)"
+        if each.status == "warn" and each.id == "coverage":
+            yield f"{each.subject} (in no backup)"
 
 
 def _requirement(one: Requirement, width: int, *, verbose: bool) -> Iterator[str]:

@@ -26,6 +26,8 @@ _PHYSICAL: Final = frozenset({"wired", "wifi"})
 _FIRST_UID: Final = 1000
 _LAST_UID: Final = 59_999
 _MOST_NAMES: Final = 6
+_NOT_DECLARED: Final = "no driver is declared, so none was installed: declare it, and apply"
+_NOT_LOADED: Final = "declared, and not loaded: see rigops doctor"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,9 @@ class Compared:
     before: str
     after: str
     note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.subject}: {self.before} -> {self.after}"
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,11 @@ def _driver(before: Capture, after: Capture) -> Iterator[Compared]:
     if old is None:
         return
     if new is None:
-        yield Compared(subject="driver", verdict="worse", before=old.version, after=ABSENT)
+        is_declared = after.declared.driver is not None
+        note = _NOT_LOADED if is_declared else _NOT_DECLARED
+        yield Compared(
+            subject="driver", verdict="worse", before=old.version, after=ABSENT, note=note
+        )
         return
     yield from _same_or("driver", f"{old.version} {old.flavor}", f"{new.version} {new.flavor}")
     if not old.packages:
@@ -170,8 +179,20 @@ def _driver(before: Capture, after: Capture) -> Iterator[Compared]:
 def _gpus(before: Capture, after: Capture, *, adopts_parts: bool) -> Iterator[Compared]:
     now = {one.uuid: one for one in after.gpus if one.uuid}
     replaced = {one.before: one for one in replaced_gpus(before, after)}
+    nameless = _nameless(before, after)
+    if nameless:
+        is_driven = after.driver is not None
+        yield Compared(
+            subject=", ".join(f"GPU {one.address}" for one in nameless),
+            verdict="worse",
+            before="there",
+            after="on the bus, and the driver does not see it"
+            if is_driven
+            else "on the bus, without a driver",
+            note="" if is_driven else "which card it is, only a driver says",
+        )
     for old in before.gpus:
-        if old.uuid is None:
+        if old.uuid is None or old in nameless:
             continue
         if change := replaced.get(old.uuid):
             by_address = {one.address: one for one in after.gpus}
@@ -185,7 +206,11 @@ def _gpus(before: Capture, after: Capture, *, adopts_parts: bool) -> Iterator[Co
             yield from _card(old, by_address[old.address])
         elif (new := now.get(old.uuid)) is None:
             yield Compared(
-                subject=f"GPU {old.address}", verdict="worse", before=old.uuid, after=ABSENT
+                subject=f"GPU {old.address}",
+                verdict="worse",
+                before=old.uuid,
+                after=ABSENT,
+                note="not on the bus",
             )
         else:
             yield Compared(
@@ -202,6 +227,15 @@ def _gpus(before: Capture, after: Capture, *, adopts_parts: bool) -> Iterator[Co
             yield Compared(
                 subject=f"GPU {added.address}", verdict="better", before=ABSENT, after=added.uuid
             )
+
+
+def _nameless(before: Capture, after: Capture) -> list[Gpu]:
+    """Captured cards in whose place is one that no driver has named."""
+    there = {one.uuid for one in after.gpus}
+    unnamed = {one.address for one in after.gpus if one.uuid is None}
+    return [
+        one for one in before.gpus if one.uuid and one.uuid not in there and one.address in unnamed
+    ]
 
 
 def _card(old: Gpu, new: Gpu) -> Iterator[Compared]:

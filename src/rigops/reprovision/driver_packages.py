@@ -1,4 +1,4 @@
-"""Packages of the proven driver that a host really has: the lockfile says what it should have."""
+"""The driver and the packages that a host really has: the lockfile says what it should have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from rigops.probe.package_names import RUN_FILE, is_driver
 
 if TYPE_CHECKING:
     from rigops.capture.document import Capture
+    from rigops.probe.sections.nvidia_version import NvidiaVersion
     from rigops.probe.sections.packages import Packages
+    from rigops.probe.snapshot import Answer
+
+
+def with_loaded(now: Capture, loaded: Answer[NvidiaVersion]) -> Capture:
+    """Without a driver where none is loaded."""
+    is_absent = loaded.is_complete and not (loaded.value and loaded.value.is_loaded)
+    return replace(now, driver=None) if is_absent else now
 
 
 def with_installed(now: Capture, packages: Packages | None) -> Capture:

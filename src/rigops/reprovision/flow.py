@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,7 +17,8 @@ from rigops.converge.errors import host_error
 from rigops.converge.request import RunOptions
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, Problem, RigopsError, UsageError
-from rigops.hosts.access import HostAccess
+from rigops.hosts.access import Chosen, HostAccess
+from rigops.hosts.run_records import Beginning, record, record_there
 from rigops.reprovision import state, trust
 from rigops.reprovision.before import choose, explain, trusted_keys
 from rigops.reprovision.bootstrap import Bootstrap
@@ -83,6 +84,10 @@ class _Run:
             sudo_password=asked.access.sudo_password
         )  # of the trusted key alone
         self._login = self._shown_key = ""
+        chosen = Chosen(
+            asked.request.name, asked.request.target, None, digest=asked.inventory_digest
+        )
+        self._begun = Beginning(chosen, "reprovision")
         self._blocked: HostError | None = None
         self._result = ReprovisionResult(
             host=asked.request.name, captured_as=asked.captures[0].host, capture="", captured_at=""
@@ -119,7 +124,26 @@ class _Run:
             result.ending = "unknown" if now in _UNREACHED else "failed"
             result.error = host_error(error)
             result.story.append(f"failed in the stage {now}")
+        self._record()
         return result
+
+    def _record(self) -> None:
+        """In both journals once the login was made; before that there is no way to the host."""
+        result = self._result
+        if not self._is_chosen:
+            return
+        worse = [one for one in result.compared if one.verdict == "worse"]
+        run = self._begun.ended(
+            result.status,
+            changes=tuple(result.story),
+            reason=result.error.message if result.error else "; ".join(map(str, worse)),
+        )
+        troubles = record(run)
+        if result.ending != "interrupted":
+            with suppress(RigopsError), self._access.open(self._request.target) as channel:
+                troubles += record_there(run, *channel)
+        if troubles:
+            self._console.tell(*(f"Warning: {text}" for text in troubles))
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:

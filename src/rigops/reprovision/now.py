@@ -12,10 +12,11 @@ from rigops.capture.subject import Subject
 from rigops.doctor.examined import Examined
 from rigops.errors import REPORT_IT, HostError, Problem, RigopsError
 from rigops.hosts.access import Chosen
+from rigops.probe.sections.nvidia_version import SECTION as DRIVER
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import journal, lockfile
-from rigops.reprovision.driver_packages import with_installed
+from rigops.reprovision.driver_packages import with_installed, with_loaded
 
 if TYPE_CHECKING:
     from rigops.capture.document import Capture
@@ -52,4 +53,4 @@ def describe_now(
             login=request.target.user,
         )
     )
-    return with_installed(found, snapshot[PACKAGES].value)
+    return with_installed(with_loaded(found, snapshot[DRIVER]), snapshot[PACKAGES].value)

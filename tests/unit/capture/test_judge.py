@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rigops.capture.document import Requirement
+    from rigops.record.journal import Run
 
 OTHER = replace(LOCKED, driver=LockedDriver("535.1.1", "proprietary"))
 SNAPSHOTS = {"subvolumes": ["/home"], "send_to": TARGET}
@@ -93,6 +94,13 @@ def test_a_proven_rig_with_a_tried_backup_is_safe() -> None:
             ["apply"],
             "release at 2026-11-24",
         ),
+        (
+            {"runs": (run("changed", "2026-11-24T06:00:00Z", "pyinfra"),)},
+            ["apply"],
+            "nothing verified it",
+        ),
+        ({"runs": (run("begun", "2026-11-24T06:00:00Z"),)}, ["apply"], "did not end"),
+        ({"declared": {"borg": BORG}}, ["driver"], "driver 535.261.03 is not declared: will not"),
         ({"digest": "another"}, ["apply"], "the inventory was changed since"),
         ({"rigops_state": state(proof=proven(kernel="5.10"))}, ["proof", "lock"], "the kernel"),
         ({"rigops_state": state(failed="{}")}, ["proof"], "preflight failed"),
@@ -330,6 +338,27 @@ def test_subvolumes_inside_of_snapshots_are_named() -> None:
     )
 
     assert "/home/me/machines" in {one.subject for one in every if one.status == "warn"}
+
+
+def test_a_driver_that_will_not_come_back_is_a_warning_once_accepted() -> None:
+    every = list(judge(replace(subject(declared={"borg": BORG}), accepts_no_driver=True)))
+
+    assert judged(every) == "safe"
+    assert only_warning(every).summary == "driver 535.261.03 is not declared: will not be installed"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        run("refused", "2026-11-24T06:00:00Z", "rollback"),
+        replace(run("failed", "2026-11-24T06:00:00Z", "rollback"), touched=False),
+        run("ok", "2026-11-24T06:00:00Z", "backup"),
+        run("failed", "2026-11-24T06:00:00Z", "restore"),
+        run("not safe", "2026-11-24T06:00:00Z", "capture"),
+    ],
+)
+def test_a_run_that_left_alone_what_is_declared_does_not_undo_the_last_apply(later: Run) -> None:
+    assert judged(found(runs=(later,))) == "safe"
 
 
 def test_one_card_needs_no_pairs() -> None:

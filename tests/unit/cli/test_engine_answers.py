@@ -13,11 +13,12 @@ from rigops.cli.terminal import Terminal
 from rigops.hosts import access
 from rigops.hosts.access import Chosen, HostAccess
 from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
+from rigops.record import journal
 from rigops.transport import Result, Target
 from rigops.transport.result import ScriptResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rigops.backup.engines import Engines
     from tests.unit.cli.conftest import Rigops
@@ -27,10 +28,12 @@ class Connection:
     """To a host with what is `found`, whose program answers with this."""
 
     def __init__(self, found: str, answer: object = None) -> None:
+        self.lines: list[str] = []  # of its journal
         self._found = found
         self._answer = json.dumps({"result": answer}).encode()
 
-    def run(self, _argv: object, **_options: object) -> Result:
+    def run(self, argv: Sequence[str], **_options: object) -> Result:
+        self.lines += [word for word in argv if word.startswith("{")]
         return Result(exit_code=0, stdout=self._found.encode(), stderr=b"")
 
     def run_script(
@@ -154,3 +157,41 @@ def test_what_is_declared_and_not_set_up_is_named_with_what_sets_it_up(
     text = f"{', '.join(missing)}: declared, and not set up on the host"
     assert (text in said.out) == bool(missing)
     assert "none declared" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "done"),
+    [
+        (("backup", "rig"), "backup", {"created": [{"path": "/home", "name": "20261127T0Z"}],
+                                       "pruned": [], "sent": [], "target": None}),
+        (("restore", "rig", "/home/me"), "restore", {
+            "restored_to": "/home/me.restored-1", "engine": "btrfs", "place": "local",
+            "name": "20261127T0Z", "at": "2026-11-27T00:00:00Z", "kind": "directory"}),
+    ],
+)  # fmt: skip
+def test_what_a_person_ran_is_in_the_journals_of_both_machines(
+    rigops: Rigops,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    command: str,
+    done: object,
+) -> None:
+    host = Connection("snapshots", done)
+
+    @contextmanager
+    def connect(_target: Target, **_options: object) -> Iterator[Connection]:
+        yield host
+
+    monkeypatch.setattr(access, "connect", connect)
+    Path("inventory.py").write_text('hosts = ["rig", "other"]\n')
+    before = journal.read(host="rig").runs
+
+    said = rigops(*words, "-i", "inventory.py")
+    rigops(*words, "-i", "inventory.py", "--dry-run")
+
+    assert said.code == 0, said.out + said.err
+    run, *others = journal.read(host="rig").runs
+    assert tuple(others) == before
+    assert [json.loads(line) for line in host.lines] == [run.as_json()]
+    assert (run.command, run.outcome, run.who) == (command, "ok", journal.who())
+    assert "20261127T0Z" in run.changes[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +22,11 @@ from rigops.plan.change import Repair
 from rigops.probe.lost_cards import ADVICE, LostCard, LostCards, sentence
 from rigops.probe.sections.nvidia_version import NvidiaVersion
 from rigops.record import Bios, ProvenGpu
-from rigops.transport import Privilege, Target
+from rigops.transport import Privilege, Result, Target
 from tests.unit.converge.fakes import NOTHING_COLLECTED, FakeHost, run_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from rigops.converge.snapshot import RunSnapshot
@@ -65,6 +67,13 @@ from rigops.plan.context import needs_reboot
 
 needs_reboot(host, "kernel_args", "the kernel does not run with a yet")
 """
+WRITES = f"""{HEAD}
+from rigops.plan.change import Change
+from rigops.plan.context import announce
+
+announce(host, Change("NAME", "setting", "NAME limit", "1", "2"))
+announce(host, Change("NAME", "file", "/etc/NAME", "old secret", "new secret"))
+"""
 TWO_CARDS = Silicon(
     bios=Bios("", ""),
     gpus=tuple(ProvenGpu(f"GPU-{at}", f"0000:0{at}:00.0", "", None) for at in (1, 2)),
@@ -84,10 +93,11 @@ def planned(
     options = replace(run_options([folder / f"{name}.py" for name in deploys]), **what)
     engine = Engine({"rig": {}})
     known = [(fact, fact.section.parse("")) for fact in (Boot, RigopsState)]
-    engine.attach("rig", HostChannel(FakeHost(), Privilege("root")), known)
+    channel = HostChannel(FakeHost(), Privilege("root"))
+    engine.attach("rig", channel, known)
     rig = HostRun(HostRequest("rig", Target(name="rig"), {}, RigSpec()), options, engine)
-    rig._session.last_snapshot = snapshot
-    rig._session.find_reboot_impact = lambda: None  # type: ignore[method-assign, assignment, return-value]
+    rig._session.last_snapshot, rig._session._channel = snapshot, channel
+    rig._session.find_reboot_impact = lambda: None  # type: ignore[method-assign, assignment, return-value]  # a fake
     rig._plan()
     return rig
 
@@ -208,3 +218,54 @@ def test_a_lost_card_that_blocks_a_concern_is_said_once(tmp_path: Path) -> None:
 
     assert [one.reason for one in rig.result.blocked] == [reason]
     assert not [one for one in rig.result.notices if "84:00.0" in one]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, DeployError])
+def test_a_run_that_is_broken_off_knows_what_it_made(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    names = ("base", "acs", "gpu_tuning")
+    rig = planned(tmp_path, {name: WRITES.replace("NAME", name) for name in names})
+    rig._session.take_lock = lambda: None  # type: ignore[method-assign]  # a fake
+    channel = rig._session.channel
+
+    def flush() -> None:
+        if rig.result.making == "acs":
+            raise error("broken off")
+
+    channel.flush = flush  # type: ignore[method-assign]  # a fake
+    with suppress(KeyboardInterrupt), rig.keep_errors():
+        rig._session.apply()
+
+    entry = rig.journal_entry()
+    states = {one.subject: (one.before, one.after, one.state) for one in entry.values}
+    assert states == {
+        "base limit": ("1", "2", "made"), "/etc/base": ("", "", "made"),
+        "acs limit": ("1", "2", "unsure"), "/etc/acs": ("", "", "unsure"),
+        "gpu_tuning limit": ("1", "2", "planned"), "/etc/gpu_tuning": ("", "", "planned"),
+    }  # fmt: skip
+    assert (entry.who, entry.run) == ("me@here", "run")
+    assert entry.reason.endswith("in the stage change")
+
+
+def test_a_run_tells_the_host_of_its_changes_before_it_makes_them(tmp_path: Path) -> None:
+    rig = planned(tmp_path, {"base": WRITES.replace("NAME", "base")})
+    sent: list[str] = []
+
+    def run(words: Sequence[str], *_: object) -> Result:
+        sent.append(words[-1])
+        return Result(exit_code=0, stdout=b"torn\n", stderr=b"")
+
+    rig._session.take_lock = lambda: None  # type: ignore[method-assign]  # a fake
+    rig._session.apply = lambda: sent.append("changes")  # type: ignore[method-assign, assignment, misc]  # a fake
+    rig._session.verify = lambda: rig.result.plan  # type: ignore[method-assign]  # a fake
+    rig._session.channel.run = run  # type: ignore[method-assign, assignment]  # a fake
+
+    rig.change()
+
+    _, line, changes = sent
+    begun = json.loads(line)
+    assert (begun["outcome"], begun["who"], begun["command"]) == ("begun", "me@here", "apply")
+    assert {one["state"] for one in begun["values"]} == {"unsure"}
+    assert changes == "changes"
+    assert "the last line of /var/lib/rigops/journal.jsonl was torn" in rig.result.story[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,6 +120,14 @@ def test_what_a_lost_connection_leaves_is_taken_over_with_a_notice(
     )
 
 
+def test_a_release_that_was_broken_off_is_not_called_an_apply(
+    take_it: Callable[..., ApplyLock],
+) -> None:
+    take_it(replace(KIM, command="release")).holding.release()
+
+    assert take_it(LEE).notice.startswith("took over the lock of a release of kim@laptop, begun")
+
+
 def test_our_own_run_takes_its_lock_again_without_a_word(take_it: Callable[..., ApplyLock]) -> None:
     take_it(KIM).holding.release()
 
@@ -133,7 +142,7 @@ def test_a_note_that_nobody_can_read_is_no_trouble(
 
     lock = take_it(KIM)
 
-    assert lock.notice.startswith("took over the lock of an apply that left no readable note")
+    assert lock.notice.startswith("took over the lock of a run that left no readable note")
 
 
 class Other(Connection):

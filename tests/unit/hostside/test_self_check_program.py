@@ -375,8 +375,11 @@ def test_a_reboot_that_the_last_apply_of_this_boot_left_is_pending(
     rig: Rig, outcome: str, ago_s: float, status: str
 ) -> None:
     run = {"command": "apply", "outcome": outcome, "at": at(ago_s)}
-    other = {"command": "preflight", "outcome": "ok", "at": at(1)}
-    lines = "".join(f"{one}\n" for one in ("torn{", json.dumps(run), json.dumps(other)))
+    others = (
+        {"command": "preflight", "outcome": "ok", "at": at(1)},
+        {"command": "apply", "outcome": "begun", "at": at(1)},
+    )
+    lines = "".join(f"{one}\n" for one in ("torn{", *map(json.dumps, (run, *others))))
     rig.write(f"{STATE}/journal.jsonl", lines)
     assert rig.of("drv.reboot_pending")[0][0] == status
 

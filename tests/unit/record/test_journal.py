@@ -11,7 +11,7 @@ import pytest
 
 from rigops.errors import RigopsError
 from rigops.record import Pair, journal
-from rigops.record.journal import Preflight, Run
+from rigops.record.journal import Preflight, Run, Value
 from tests.unit.record.damages import DAMAGES
 
 RUN = Run(
@@ -50,6 +50,25 @@ def test_two_runs_that_began_in_the_same_second_are_two_beside_what_the_host_has
     found = journal.with_others((again, RUN), (replace(RUN, host="old"), of_another_machine))
 
     assert found == (again, RUN, of_another_machine)
+
+
+def test_the_end_of_a_run_takes_the_place_of_its_beginning() -> None:
+    begun = replace(RUN, run="one", outcome="begun")
+    lines = [json.dumps(one.as_json()).encode() for one in (begun, RUN, replace(RUN, run="one"))]
+
+    assert journal.parse(lines).runs == (replace(RUN, run="one"), RUN)
+    interrupted = replace(RUN, run="one", outcome="interrupted")
+    assert journal.with_others([interrupted], journal.parse(lines[:1]).runs) == (interrupted,)
+
+
+def test_a_secret_that_a_command_printed_does_not_enter() -> None:
+    run = replace(
+        RUN,
+        reason="curl -u me:hunter2 failed",
+        values=(Value(concern="base", subject="x", after="password=hunter2"),),
+    )
+    assert "hunter2" not in json.dumps(run.as_json())
+    assert replace(RUN, reason="no space left").as_json()["reason"] == "no space left"
 
 
 def test_only_the_user_may_look(path: Path) -> None:

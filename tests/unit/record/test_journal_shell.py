@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ def run(number: int) -> str:
         versions={},
         preflight=None,
     ).as_json()
-    return str(fields).replace("'", '"').replace("None", "null")
+    return json.dumps(fields)
 
 
 def append(path: Path, line: str, shell: str = "dash") -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ from rigops.capture.document import NotCaptured
 from rigops.errors import HostError
 from rigops.report.capture import capture_lines
 from rigops.report.terminal import rendered
-from tests.unit.capture.rigs import MOUNTS, OWN, subject
+from tests.unit.capture.rigs import BORG, MOUNTS, OWN, subject
 
 WIDE = 100
 
@@ -32,6 +32,17 @@ def test_safe_is_a_head_and_what_has_to_stay() -> None:
         "  If somebody broke into it, trust neither its packages nor its backups.",
         "  Stored in /vault/captures/rig/x",
     ]
+
+
+def test_safe_names_what_will_not_come_back() -> None:
+    mounts = f"{MOUNTS}/dev/nvme0n1p2 /var/lib/vm btrfs rw,subvol=/@vm 0 0\n"
+    undeclared = subject(declared={"borg": BORG}, storage=f"== /proc/self/mounts\n{mounts}")
+
+    lines = shown(describe(replace(undeclared, accepts_no_driver=True)))
+
+    assert lines[0] == "rig  SAFE TO WIPE  driver 535.261.03 (not declared), 2 GPUs"
+    gone = "driver 535.261.03 (not declared), /var/lib/vm (in no backup)"
+    assert f"  Will not come back: {gone}" in lines
 
 
 def test_what_is_missing_comes_with_its_fix() -> None:

@@ -23,7 +23,11 @@ from rigops.capture.document import (
     System,
     User,
 )
+from rigops.probe.bundle import Bundle, Collected
+from rigops.probe.sections.nvidia_version import SECTION as DRIVER
+from rigops.probe.sections.nvidia_version import NvidiaVersion
 from rigops.probe.sections.packages import parse
+from rigops.probe.snapshot import Answer, HostSnapshot
 from rigops.reprovision.compare import (
     Compared,
     ReplacedGpu,
@@ -32,7 +36,7 @@ from rigops.reprovision.compare import (
     overall,
     replaced_gpus,
 )
-from rigops.reprovision.driver_packages import with_installed
+from rigops.reprovision.driver_packages import with_installed, with_loaded
 
 FIRST = Gpu(
     uuid="GPU-1",
@@ -177,6 +181,38 @@ def test_a_lost_card_is_worse() -> None:
     found = verdicts(with_gpus(FIRST))
 
     assert found == {"GPU 0000:42:00.0": "worse", "P2P": "worse"}
+
+
+def test_cards_on_the_bus_without_a_driver_are_one_line_that_says_why() -> None:
+    nameless = tuple(replace(one, uuid=None) for one in (FIRST, SECOND))
+    after = replace(CAPTURED, gpus=nameless, driver=None, p2p=None)
+
+    found = changes(after)
+
+    assert found["driver"].note.startswith("no driver is declared, so none was installed")
+    cards = found["GPU 0000:0a:00.0, GPU 0000:42:00.0"]
+    assert (cards.verdict, cards.after) == ("worse", "on the bus, without a driver")
+    assert set(found) == {"driver", cards.subject, "P2P"}
+    driven = replace(after, driver=CAPTURED.driver)
+    assert changes(driven)[cards.subject].after == "on the bus, and the driver does not see it"
+    declared = replace(after, declared=replace(CAPTURED.declared, driver="535"))
+    assert changes(declared)["driver"].note.startswith("declared, and not loaded")
+
+
+def test_a_card_that_is_not_on_the_bus_says_so() -> None:
+    assert changes(with_gpus(FIRST))["GPU 0000:42:00.0"].note == "not on the bus"
+
+
+def test_the_lockfile_brings_no_driver_that_is_not_loaded() -> None:
+    def answer(text: str | None) -> Answer[NvidiaVersion]:
+        collected = None if text is None else Collected(text, root=True)
+        sections = {DRIVER.name: collected} if collected else {}
+        return HostSnapshot(Bundle("rig", None, root=True, sections=sections))[DRIVER]
+
+    loaded = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.261.03  Tue Jul 22\n"
+    assert with_loaded(CAPTURED, answer("")).driver is None
+    assert with_loaded(CAPTURED, answer(loaded)) == CAPTURED
+    assert with_loaded(CAPTURED, answer(None)) == CAPTURED
 
 
 def test_a_card_in_another_slot_is_said_and_its_pairs_are_found_there() -> None:

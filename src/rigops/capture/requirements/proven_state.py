@@ -11,14 +11,17 @@ from rigops.capture.subject import state_line
 from rigops.doctor.finding import Evidence
 from rigops.doctor.views.proof import last_proof
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.nvidia_version import SECTION as DRIVER
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.record import lockfile
+from rigops.record.journal import BEGUN, PYINFRA
 
 if TYPE_CHECKING:
     from rigops.capture.subject import Subject
     from rigops.doctor.card import Card
 
 _CONVERGED: Final = frozenset({"converged", "changed"})
+_UNVERIFIED: Final = frozenset({"release", PYINFRA})
 _APPLY: Final = "rigops apply"
 _NOT_COLLECTED: Final = "the records of rigops were not collected whole"
 _FIX_RECORDS: Final = "let rigops use sudo on the host, and capture it again"
@@ -31,11 +34,13 @@ def judge_apply(subject: Subject) -> Requirement:
     if run is None:
         return Requirement(id="apply", status="fail", summary="no apply is on record", fix=_APPLY)
     evidence = state_line(f"{run.at} {run.command or 'apply'}: {run.outcome}")
-    if run.command == "release" or run.outcome not in _CONVERGED:
+    if run.command in _UNVERIFIED or run.outcome not in _CONVERGED:
+        ended = "did not end" if run.outcome == BEGUN else f"ended as {run.outcome}"
         return Requirement(
             id="apply",
             status="fail",
-            summary=f"the last run, {run.command or 'apply'} at {run.at}, ended as {run.outcome}",
+            summary=f"the last run, {run.command or 'apply'} at {run.at}, {ended}"
+            f"{', and nothing verified it' if run.command == PYINFRA else ''}",
             evidence=evidence,
             fix=_APPLY,
         )
@@ -96,6 +101,27 @@ def judge_proof(subject: Subject) -> Requirement:
         summary=f"proven at {last.proven.at} ({last.proven.level}, {count} pairs)",
         evidence=evidence,
     )
+
+
+def judge_driver(subject: Subject) -> list[Requirement]:
+    """A reinstall brings the driver that is declared, and no other."""
+    locked = subject.locked.driver.version if subject.locked else None
+    version = subject.snapshot[DRIVER].or_empty.version or locked
+    if subject.spec.driver is not None or version is None:
+        return []
+    branch = version.partition(".")[0]
+    accept = f"rigops capture {subject.host} --accept-no-driver"
+    return [
+        Requirement(
+            id="driver",
+            status="warn" if subject.accepts_no_driver else "fail",
+            summary=f"driver {version} is not declared: will not be installed",
+            evidence=(Evidence(DRIVER.name, version),),
+            fix=""
+            if subject.accepts_no_driver
+            else f'"driver": "{branch}", then rigops apply; or {accept}',
+        )
+    ]
 
 
 def judge_lock(subject: Subject) -> Requirement:

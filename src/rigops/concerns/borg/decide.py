@@ -260,8 +260,9 @@ def access_step(host: str, repository: str, public_key: str) -> str:
         login, _ = split_repository(repository)
         return f"repository: apply makes an ssh key on the host, which {login} has to let in"
     return (
-        f"repository: `rigops backup {host}` makes it and the first backup, once the key of this "
-        f"host is let in: {let_key_in(repository, public_key)}"
+        f"repository: `rigops backup {host}` makes it and the first backup, and exports its key "
+        "to this machine (a backup by the timer exports none), once the key of this host is let "
+        f"in: {let_key_in(repository, public_key)}"
     )
 
 

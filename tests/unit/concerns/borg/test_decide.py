@@ -168,6 +168,7 @@ def test_the_key_reaches_one_repository_and_nothing_else(
     repository: str, login: str, path: str
 ) -> None:
     said = decide.access_step("rig", repository, PUBLIC_KEY)
+    assert "exports its key to this machine (a backup by the timer exports none)" in said
 
     assert f"on {login}, append this line to ~/.ssh/authorized_keys: restrict" in said
     serve = f"borg serve --restrict-to-repository {path}"

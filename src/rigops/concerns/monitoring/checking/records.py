@@ -116,7 +116,7 @@ class Records:
         for line in reversed(lines):
             with suppress(ValueError, KeyError, TypeError):
                 run = json.loads(line)
-                if run["command"] in {"apply", "rollback"}:
+                if run["command"] in {"apply", "rollback"} and run["outcome"] != "begun":
                     is_of_this_boot = seconds_of(run["at"]) > self._now - uptime
                     return bool(run["outcome"] == "reboot_owed" and is_of_this_boot)
         return False
