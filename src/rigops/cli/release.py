@@ -13,7 +13,7 @@ from rigops.cli.hosts import choose_hosts, host_options
 from rigops.cli.options import inventory_option
 from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection
-from rigops.converge.flow import carry_out
+from rigops.converge.flow import carry_out, named
 from rigops.converge.request import RunOptions
 from rigops.inventory.spec import RigSpec
 from rigops.record import journal
@@ -78,8 +78,8 @@ def command(
 
 
 def _question(run: FleetRun) -> str:
-    names = ", ".join(one.host for one in run.results if one.error is None)
-    return f"undo all of this and forget {names}" if names else ""
+    hosts = [one.host for one in run.results if one.error is None]
+    return f"undo all of this and forget {named(hosts)}" if hosts else ""
 
 
 def _keep(host: str, lines: Sequence[bytes]) -> None:
