@@ -10,11 +10,12 @@ import click
 
 from rigops.cli.apply_common import conclude, consent_options, fleet_run
 from rigops.cli.hosts import choose_hosts, host_options
-from rigops.cli.options import inventory_option
+from rigops.cli.options import host_arguments
 from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection
 from rigops.converge.flow import carry_out, named
 from rigops.converge.request import RunOptions
+from rigops.errors import usage_error
 from rigops.inventory.spec import RigSpec
 from rigops.record import journal
 
@@ -31,8 +32,7 @@ _WORDS = {
 
 
 @click.command("release")
-@click.argument("hosts", nargs=-1, required=True, metavar="HOST…")
-@inventory_option
+@host_arguments("HOST…", required=True)
 @consent_options(reboot_help="If the undo needs one; until then the host is not forgotten.")
 @click.option("--drop-holds", is_flag=True, help="Release the holds of the driver's packages too.")
 @host_options
@@ -58,6 +58,8 @@ def command(
       rigops release threadripper
       rigops release old-rig --yes --reboot auto
     """
+    if not hosts:
+        raise usage_error(message="name the hosts to release", key="HOST")
     journal.require_writable()  # since it is to keep what the hosts forget
     chosen = choose_hosts(hosts, inventory_path)
     requests = [HostRequest(host.name, host.target, {}, RigSpec()) for host in chosen]
