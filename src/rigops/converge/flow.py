@@ -111,7 +111,8 @@ def carry_out(
             shown = frozenset(result.host for result in run.results if result.error is not None)
             reboot = _reboot(run, is_needed=needs_reboot)
             asked = () if options.yes else tuple(items(run))
-            allowed = approver.ask(Question(confirms(run), reboot, asked, options.yes))
+            plan = ", and ".join(filter(None, (confirms(run), _copies(run))))
+            allowed = approver.ask(Question(plan, reboot, asked, options.yes))
             if allowed is None or (reboot.is_needed and not reboot.allowed_by(allowed)):
                 return Ending(shown, is_declined=True)
             to_repair = {host for host in _broken(run) if _repair_of(host) in allowed}
@@ -172,18 +173,18 @@ def named(hosts: Sequence[str]) -> str:
 
 
 def _pending(run: FleetRun) -> str:
-    """The changes; and the copies of preflight where they are all that is done."""
     changing = [one.host for one in run.results if one.error is None and one.plan.pending]
-    copying = [
+    return f"change {named(changing)}" if changing else ""
+
+
+def _copies(run: FleetRun) -> str:
+    """Of preflight, where nothing else is done: the plan of the others shows theirs."""
+    hosts = [
         one.host
         for one in run.results
         if one.error is None and one.preflight_reason and not one.pending and not one.blocked
     ]
-    parts = (
-        f"change {named(changing)}" if changing else "",
-        f"copy between the GPUs of {named(copying)}" if copying else "",
-    )
-    return ", and ".join(filter(None, parts))
+    return f"copy between the GPUs of {named(hosts)}" if hosts else ""
 
 
 def _items(run: FleetRun) -> Iterator[Item]:
