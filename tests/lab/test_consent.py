@@ -41,7 +41,8 @@ def other(rig: Tended, tmp_path_factory: pytest.TempPathFactory) -> Tended:
 
 
 def apply(rig: Tended, answers: Mapping[str, str], *options: str) -> Said:
-    return Person(answers, columns=100).rigops(rig.laptop, ["apply", *options, *INVENTORY])
+    said = ["apply", *options, *INVENTORY]
+    return Person(answers, columns=100).rigops(rig.laptop, said, timeout=300)
 
 
 def words(said: Said) -> str:

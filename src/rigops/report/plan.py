@@ -154,7 +154,7 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
     if has_changes:
         for concern in result.plan.sizes:
             if concern in result.undone:
-                yield _Row(concern, f"{_UNDECLARED}, so undone:", "yellow")
+                yield _Row(concern, "no longer declared, so undone:", "yellow")
             yield from _changes(result, concern, has_diffs=has_diffs)
     else:
         yield from _files(result)
@@ -247,7 +247,9 @@ def _changes(result: HostResult, concern: str, *, has_diffs: bool) -> Iterator[_
     changes = [change for change in plan.changes if change.concern == concern]
     for alike in grouped(changes, _how).values():
         change = replace(alike[0], subject=", ".join(one.subject for one in alike))
-        yield _Row(concern, _words(change), diff=tuple(_diff(change)) if has_diffs else ())
+        is_said = change.kind in {"argument", "module", "setting"}  # by the row itself
+        diff = () if is_said or not has_diffs else tuple(_diff(change))
+        yield _Row(concern, _words(change), diff=diff)
     for later in plan.shown_later:
         if later.concern == concern:
             yield _Row(concern, f"{later.when}: {later.subject}")
