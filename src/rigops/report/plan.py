@@ -157,7 +157,7 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
                 yield _Row(concern, "no longer declared, so undone:", "yellow")
             yield from _changes(result, concern, has_diffs=has_diffs)
     else:
-        yield from _files(result)
+        yield from _in_short(result)
     yield from _reboot(result, has_reasons=has_changes)
     if result.preflight_reason:
         yield _Row("preflight", f"{_COPIES} ({result.preflight_reason})", "yellow")
@@ -177,8 +177,10 @@ def _notes(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterato
             yield _Row("note", f"rigops plan shows {_count(others, more)}")
 
 
-def _files(result: HostResult) -> Iterator[_Row]:
-    """In short, other than those of concerns that are undone: those have been named."""
+def _in_short(result: HostResult) -> Iterator[_Row]:
+    """Packages and files, other than those of concerns that are undone: these have been named."""
+    for concern in result.plan.packages_by:
+        yield from _packages(result, concern, is_each_named=False)
     files = [
         one
         for one in result.plan.changes

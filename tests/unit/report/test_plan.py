@@ -277,6 +277,7 @@ def test_packages_of_one_change_are_counted_and_those_that_go_are_named() -> Non
         "upgrade up 1 -> 2",
         "downgrade 3 packages 2 -> 1",
     ]
+    assert rows(result, has_changes=False) == rows(result)
     assert len(rows(result, has_diffs=True)) == 11
     assert "downgrade down2 2 -> 1" in rows(result, has_diffs=True)
 
