@@ -12,7 +12,7 @@ from rigops.dataclass import dataclass
 from rigops.ownership.ownership import PREVIOUS_FOLDER
 from rigops.python_literal import literal
 from rigops.report.terminal import styled
-from rigops.report.words import grouped, wrapped
+from rigops.report.words import clipped, grouped, wrapped
 
 if TYPE_CHECKING:
     from rigops.backup.root_change import RootChange
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _NAMED: Final = 4  # hosts of a group, or packages that go, that are named
 _CONTEXT: Final = 2
 _NOTE: Final = 2  # lines
+_VALUE: Final = 60  # columns of a declared value
 _LABEL: Final = 13  # columns: the longest name of a concern
 _COPIES: Final = "copies between GPUs follow: broken P2P can hang the host"
 _AS_DECLARED: Final = "as declared"
@@ -147,8 +148,9 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
         return
     yield from _first(result, has_changes=has_changes)
     for one in result.overrides:
-        text = f"{one.key} = {literal(one.value)}, declared by {one.by} on {one.at[:10]}"
-        yield _Row("overrides", text, "yellow", most=_NOTE)
+        value = clipped(literal(one.value), _VALUE)
+        text = f"{one.key} = {value}, declared by {one.by} on {one.at[:10]}"
+        yield _Row("overrides", text, "yellow")
     if result.root_change is not None:
         yield from _root(result.root_change)
     if has_changes:
