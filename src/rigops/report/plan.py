@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NAMED: Final = 4  # hosts of a group, or packages that go, that are named
 _CONTEXT: Final = 2
 _NOTE: Final = 2  # lines
-_VALUE: Final = 60  # columns of a declared value
+_VALUE: Final = 60  # columns of a value, or a name, that a host has recorded
 _LABEL: Final = 13  # columns: the longest name of a concern
 _COPIES: Final = "copies between GPUs follow: broken P2P can hang the host"
 _AS_DECLARED: Final = "as declared"
@@ -148,8 +148,8 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
         return
     yield from _first(result, has_changes=has_changes)
     for one in result.overrides:
-        value = clipped(literal(one.value), _VALUE)
-        text = f"{one.key} = {value}, declared by {one.by} on {one.at[:10]}"
+        value, who = clipped(literal(one.value), _VALUE), clipped(one.by, _VALUE)
+        text = f"{one.key} = {value}, declared by {who} on {one.at[:10]}"
         yield _Row("overrides", text, "yellow")
     if result.root_change is not None:
         yield from _root(result.root_change)
