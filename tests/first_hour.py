@@ -35,7 +35,10 @@ _VOLATILE: Final = (
     (re.compile(r"(?<=by )\S+@[^\s:,)]+(?=\))"), "me@laptop"),
     (re.compile(r"(?<=apply of )\S+@\S+(?=, )"), "me@laptop"),
     (re.compile(r"(?<=thread )[0-9]+(?= is in state)"), "1234"),
-    (re.compile(r"(?<=shows )[0-9]+ notes?"), "7 notes"),  # it depends on when Ctrl-C came
+    # What is left to do depends on when Ctrl-C came.
+    (re.compile(r"(?<=shows )[0-9]+ notes?"), "7 notes"),
+    (re.compile(r"write [0-9]+ new files(; change \S+)?"), "write 13 new files"),
+    (re.compile(r"(?<=driver 535\.261\.03) pinned"), ""),
     (re.compile(re.escape(platform.release())), "6.1.0-31"),
 )
 

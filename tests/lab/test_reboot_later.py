@@ -47,7 +47,7 @@ def test_change_and_reboot_are_one_question_and_the_reboot_can_wait(rig: Rig) ->
     said = Person({LATER: "c"}).rigops(rig.laptop, APPLY, timeout=300)
 
     assert said.code == 0, said.err
-    assert f"Change later and reboot it?\r\n[y]es, {LATER}, [N]o: " in said.err
+    assert f"Change later and reboot it?\r\n[y]es, {LATER}, [d]iff, [N]o: " in said.err
     assert OWED in said.out
     assert (rig.loaded, rig.runs) == (OLD, "")
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @host_options
 def command(
     *,
-    inventory_argument: Path | None,
+    hosts: tuple[str, ...],
     inventory_path: Path | None,
     limit: tuple[str, ...],
     only: tuple[str, ...],
@@ -82,20 +82,22 @@ def command(
     access: AskAccess,
     as_json: bool,
 ) -> int:
-    """Apply INVENTORY to its hosts, and prove that P2P works.
+    """Apply the inventory to each HOST, and prove that P2P works.
 
-    Plans, asks, changes, reboots where needed, verifies and runs preflight. What is not declared is
-    not touched. After a failure, run it again: it continues from the state of the host.
+    HOST is a name, group or glob of the inventory, or the inventory file itself. Without HOST:
+    every host of the inventory. Plans, asks, changes, reboots where needed, verifies and runs
+    preflight. What is not declared is not touched. After a failure, run it again: it continues
+    from the state of the host.
 
     \b
     Examples:
-      rigops apply inventory.py
-      rigops apply --limit threadripper --reboot auto
+      rigops apply                             every host of ./inventory.py
+      rigops apply rig1 rig5 --reboot auto
       rigops apply --only kernel_args --yes --reboot never
       rigops apply --yes --reboot auto --serial 4 --json
     """
-    hosts, selection, digest = select_hosts(
-        inventory_argument, inventory_path, limit=limit, only=only, skip=skip
+    requests, selection, digest = select_hosts(
+        hosts, inventory_path, limit=limit, only=only, skip=skip
     )
     options = RunOptions(
         selection=selection,
@@ -112,6 +114,6 @@ def command(
         remove_foreign_driver=remove_foreign_driver,
         preflight=preflight,
     )
-    with fleet_run(hosts, options) as (run, screen):
+    with fleet_run(requests, options) as (run, screen):
         ending = apply(run, screen)
     return conclude(run, ending, as_json=as_json)

@@ -18,8 +18,7 @@ from rigops.cli.hosts import require_connector
 from rigops.cli.options import (
     Command,
     combined,
-    default_inventory,
-    inventory_option,
+    host_arguments,
     read_inventory,
     words,
 )
@@ -56,8 +55,7 @@ _COMING = [one.name for one in CONCERNS if not one.is_in_this_version]
 
 
 inventory_options = combined(
-    click.argument("inventory_argument", metavar="[INVENTORY]", required=False, type=Path),
-    inventory_option,
+    host_arguments("[HOST]…"),
     click.option(
         "--limit", multiple=True, callback=words, metavar="PAT", help="Host, group or glob."
     ),
@@ -96,8 +94,8 @@ def consent_options(*, reboot_help: str) -> Callable[[Command], Command]:
 
 
 def select_hosts(
-    argument: Path | None,
-    option: Path | None,
+    hosts: Sequence[str],
+    inventory_path: Path | None,
     *,
     limit: Sequence[str],
     only: Sequence[str],
@@ -105,25 +103,13 @@ def select_hosts(
 ) -> tuple[list[HostRequest], Selection, str]:
     """Hosts, concerns, and the digest of the inventory.
 
-    A word that is no file is a host or group of the default inventory, as with --limit.
+    `hosts`: as with --limit.
     """
     selection = Selection.from_words(only, skip)
-    if argument is not None and option not in {None, argument}:
-        raise usage_error(
-            message=f"two inventories: {argument} and {option}", key="-i", fix="name one of them"
-        )
-    is_host = (
-        argument is not None
-        and argument.name == str(argument)
-        and argument.suffix != ".py"
-        and not argument.exists()
-    )
-    if is_host and default_inventory().exists():
-        inventory = read_inventory(None)
-        limit = (*limit, str(argument))
-    else:
-        inventory = read_inventory(argument or option)
-    return host_requests(inventory, limit), selection, inventory.digest
+    inventory = read_inventory(inventory_path)
+    _require_hosts(inventory, hosts, "HOST")
+    _require_hosts(inventory, limit, "--limit")
+    return host_requests(inventory, (*hosts, *limit)), selection, inventory.digest
 
 
 @contextmanager
@@ -150,17 +136,24 @@ def fleet_run(
             run.close()
 
 
-def host_requests(inventory: Inventory, patterns: Sequence[str]) -> list[HostRequest]:
-    hosts = [host for host in inventory.hosts if host.connector in {"ssh", "local"}]
+def _require_hosts(inventory: Inventory, patterns: Sequence[str], key: str) -> None:
+    hosts = _reachable(inventory)
     for pattern in patterns:
         if not any(_fits(host, pattern) for host in hosts):
             names = [name for host in hosts for name in (host.name, *host.groups)]
             raise usage_error(
                 message=f"no such host or group in {inventory.path}",
-                key="--limit",
+                key=key,
                 value=pattern,
                 fix=did_you_mean(pattern, names),
             )
+
+
+def _reachable(inventory: Inventory) -> list[InventoryHost]:
+    return [host for host in inventory.hosts if host.connector in {"ssh", "local"}]
+
+
+def host_requests(inventory: Inventory, patterns: Sequence[str] = ()) -> list[HostRequest]:
     path = lock.path_of(inventory.path)
     known = lock.read(path)
     return [
@@ -171,14 +164,14 @@ def host_requests(inventory: Inventory, patterns: Sequence[str]) -> list[HostReq
             locked=known.hosts.get(host.name),
             lock=path,
         )
-        for host in hosts
+        for host in _reachable(inventory)
         if not patterns or any(_fits(host, pattern) for pattern in patterns)
     ]
 
 
 def host_request(inventory: Inventory, name: str) -> HostRequest:
     require_connector(inventory.require(name))
-    return next(one for one in host_requests(inventory, ()) if one.name == name)
+    return next(one for one in host_requests(inventory) if one.name == name)
 
 
 def _with_catalog(host: InventoryHost, inventory: Path) -> tuple[Mapping[str, object], RigSpec]:

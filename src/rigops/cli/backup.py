@@ -11,7 +11,7 @@ import click
 
 from rigops.cli.engine_answers import engine_options, print_answers
 from rigops.cli.hosts import choose_hosts, host_options
-from rigops.cli.options import engine_option, inventory_option
+from rigops.cli.options import engine_option, host_arguments
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command("backup")
-@click.argument("hosts", nargs=-1, metavar="HOST…", required=True)
-@inventory_option
+@host_arguments("HOST…", required=True)
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option(
     "--drill", is_flag=True, help="Back up, restore a sample of that archive, and compare it."

@@ -15,7 +15,7 @@ from rigops.cli.hosts import (
     locked_hosts,
     read_catalogs,
 )
-from rigops.cli.options import inventory_option, is_verbose
+from rigops.cli.options import host_arguments, is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command("capture")
-@click.argument("hosts", nargs=-1, metavar="HOST…", required=True)
-@inventory_option
+@host_arguments("HOST…", required=True)
 @click.option(
     "--max-age",
     "most_days",

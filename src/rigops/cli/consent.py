@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from rigops.cli.options import is_verbose
 from rigops.cli.output import has_terminal, text_width
-from rigops.converge.flow import REBOOT, Item, Question, Reboot
+from rigops.converge.flow import REBOOT, Item, Question, Reboot, named
 from rigops.dataclass import dataclass
 from rigops.report.plan import plan_lines
 from rigops.report.terminal import print_lines, visible
@@ -20,28 +21,48 @@ if TYPE_CHECKING:
     from rigops.cli.progress import Progress
     from rigops.converge.result import HostResult
 
+_WORDS: Final = {"yes": "y", "no": "n", "change": "c", "diff": "d"}
+
 
 @dataclass(frozen=True)
+class _Prompt:
+    """`choices`: with those between which the diff is offered. `keys`: by number, from 1 on."""
+
+    question: str
+    choices: tuple[str, str]
+    answers: Mapping[str, frozenset[str] | None]
+    keys: tuple[str, ...] = ()
+
+
 class ConsentScreen:
     """Implements rigops.converge.flow.Approver; progress is silent meanwhile."""
 
-    progress: Progress
-    has_changes: bool  # of the plan, also without -v
+    def __init__(self, progress: Progress, *, has_changes: bool) -> None:
+        """`has_changes`: whether the plan has them also without -v."""
+        self.progress = progress
+        self._has_changes = has_changes
+        self._results: Sequence[HostResult] = ()
 
     def show(self, results: Sequence[HostResult]) -> None:
+        self._results = results
         with self.progress.silent():
-            every, width = is_verbose(), text_width(sys.stderr)
-            has_changes = self.has_changes or every
-            lines = plan_lines(results, width, has_changes=has_changes, has_diffs=every)
-            print_lines(*lines, err=True)
+            self._print(has_diffs=is_verbose())
 
     def ask(self, question: Question) -> frozenset[str] | None:
+        # With -v they have been shown.
+        has_more = not is_verbose() and any(one.plan.pending for one in self._results)
         with self.progress.silent():
-            return ask(question)
+            return ask(question, partial(self._print, has_diffs=True) if has_more else None)
+
+    def _print(self, *, has_diffs: bool) -> None:
+        has_changes = self._has_changes or has_diffs
+        width = text_width(sys.stderr)
+        lines = plan_lines(self._results, width, has_changes=has_changes, has_diffs=has_diffs)
+        print_lines(*lines, err=True)
 
 
-def ask(question: Question) -> frozenset[str] | None:
-    """See Approver.ask."""
+def ask(question: Question, show_diff: Callable[[], None] | None = None) -> frozenset[str] | None:
+    """See Approver.ask. `show_diff`: what a person can see before the answer."""
     plan, reboot = question.plan, question.reboot
     if question.is_confirmed:
         plan = ""
@@ -56,19 +77,19 @@ def ask(question: Question) -> frozenset[str] | None:
     if not plan and not (has_choices and has_terminal()):
         return frozenset()
     try:
-        return _asked(plan, question.items, reboot)
+        return _answered(_prompt(plan, question.items, reboot), show_diff)
     except click.Abort:  # Ctrl-C, or the end of the input
         return None
 
 
-def _asked(plan: str, items: Sequence[Item], reboot: Reboot) -> frozenset[str] | None:
+def _prompt(plan: str, items: Sequence[Item], reboot: Reboot) -> _Prompt:
     if items:
-        return _asked_by_number(plan, items, reboot)
+        return _by_number(plan, items, reboot)
     if reboot.is_asked:
-        return _asked_with_reboot(plan, reboot)
+        return _with_reboot(plan, reboot)
     waits = reboot.choice == "never" and _effect(reboot)
     text = f"{plan}, and {_phrase(reboot, plan)} later? {_effect(reboot)}." if waits else f"{plan}?"
-    return frozenset() if click.confirm(_sentence(text), err=True) else None
+    return _Prompt(_sentence(text), ("[y]es", "[N]o"), {"y": frozenset(), "n": None})
 
 
 def _effect(reboot: Reboot) -> str:
@@ -77,35 +98,27 @@ def _effect(reboot: Reboot) -> str:
 
 
 def _phrase(reboot: Reboot, plan: str = "") -> str:
-    names = ", ".join(reboot.hosts)
+    names = named(reboot.hosts)
     before = plan.removesuffix(f" {names}")
     is_same = before != plan and not before.endswith(",")
     pronoun = "them" if len(reboot.hosts) > 1 else "it"
     return f"reboot {pronoun if is_same else names}"
 
 
-def _asked_with_reboot(plan: str, reboot: Reboot) -> frozenset[str] | None:
+def _with_reboot(plan: str, reboot: Reboot) -> _Prompt:
+    allowed = frozenset({REBOOT})
     if not plan:
-        is_confirmed = click.confirm(_sentence(f"{_phrase(reboot)} now?"), err=True)
-        return frozenset({REBOOT} if is_confirmed else ())
+        text = _sentence(f"{_phrase(reboot)} now?")
+        return _Prompt(text, ("[y]es", "[N]o"), {"y": allowed, "n": frozenset()})
     effect = f" ({effect})" if (effect := _effect(reboot)) else ""
-    choices = f"[y]es, [c]hange now and reboot later{effect}, [N]o"
-    question = _sentence(f"{plan} and {_phrase(reboot, plan)}? {choices}")
-    if len(question) + len(": ") > text_width(sys.stderr):
-        print_lines(question.removesuffix(f" {choices}"), err=True)
-        question = choices
-    while True:
-        answer = _answer(question)
-        if answer in {"y", "yes"}:
-            return frozenset({REBOOT})
-        if answer in {"c", "change"}:
-            return frozenset()
-        if answer in {"n", "no"}:
-            return None
-        print_lines("  Answer with one of these letters.", err=True)
+    return _Prompt(
+        _sentence(f"{plan} and {_phrase(reboot, plan)}?"),
+        (f"[y]es, [c]hange now and reboot later{effect}", "[N]o"),
+        {"y": allowed, "c": frozenset(), "n": None},
+    )
 
 
-def _asked_by_number(plan: str, items: Sequence[Item], reboot: Reboot) -> frozenset[str] | None:
+def _by_number(plan: str, items: Sequence[Item], reboot: Reboot) -> _Prompt:
     if reboot.is_asked:
         effect = f" ({effect})" if (effect := _effect(reboot)) else ""
         items = [*items, Item(REBOOT, f"{_phrase(reboot)}{effect}", "--reboot auto")]
@@ -117,33 +130,40 @@ def _asked_by_number(plan: str, items: Sequence[Item], reboot: Reboot) -> frozen
         for number, (text, item) in enumerate(zip(texts, items, strict=True), 1)
     ]
     print_lines(*lines, err=True)
-    only = "[c]hange without these, " if plan else ""
-    choices = f"[y]es to all, {only}[N]o, or the numbers to allow"
+    keys = tuple(item.key for item in items)
+    return _Prompt(
+        "",
+        (
+            f"[y]es to all{', [c]hange without these' if plan else ''}",
+            "[N]o, or the numbers to allow",
+        ),
+        {"y": frozenset(keys), "c": frozenset(), "n": None if plan else frozenset()},
+        keys,
+    )
+
+
+def _answered(prompt: _Prompt, show_diff: Callable[[], None] | None) -> frozenset[str] | None:
+    first, last = prompt.choices
+    choices = f"{first}, [d]iff, {last}" if show_diff else f"{first}, {last}"
+    by_number = {str(number): key for number, key in enumerate(prompt.keys, 1)}
     while True:
-        answer = _answer(choices)
-        chosen = _chosen(answer, items)
-        if chosen is not None:
-            return chosen
-        if answer in {"n", "no"}:
-            return None if plan else frozenset()
-        print_lines("  Answer with one of these letters, or with numbers such as 1,2.", err=True)
+        text = f"{prompt.question} {choices}".strip()
+        if prompt.question and len(text) + len(": ") > text_width(sys.stderr):
+            print_lines(prompt.question, err=True)
+            text = choices
+        given: str = click.prompt(text, default="n", show_default=False, err=True)
+        answer = _WORDS.get(given.strip().lower(), given.strip().lower())
+        if answer == "d" and show_diff is not None:
+            show_diff()
+            continue
+        if answer in prompt.answers:
+            return prompt.answers[answer]
+        numbers = re.split(r"[,\s]+", answer)
+        if all(number in by_number for number in numbers):
+            return frozenset(by_number[number] for number in numbers)
+        also = ", or with numbers such as 1,2" if prompt.keys else ""
+        print_lines(f"  Answer with one of these letters{also}.", err=True)
 
 
 def _sentence(text: str) -> str:
     return visible(f"{text[:1].upper()}{text[1:]}")
-
-
-def _answer(question: str) -> str:
-    answer: str = click.prompt(question, default="n", show_default=False, err=True)
-    return answer.strip().lower()
-
-
-def _chosen(answer: str, items: Sequence[Item]) -> frozenset[str] | None:
-    if answer in {"y", "yes"}:
-        return frozenset(item.key for item in items)
-    if answer in {"c", "change"}:
-        return frozenset()
-    by_number = {str(number): item.key for number, item in enumerate(items, 1)}
-    numbers = re.split(r"[,\s]+", answer)
-    known = all(number in by_number for number in numbers)
-    return frozenset(by_number[number] for number in numbers) if known else None

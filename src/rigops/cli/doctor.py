@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.hosts import choose_hosts, host_options, locked_hosts, read_catalogs
-from rigops.cli.options import inventory_option, is_verbose, paths, words
+from rigops.cli.options import host_arguments, is_verbose, paths, words
 from rigops.cli.output import print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 
 @click.command("doctor")
-@click.argument("hosts", nargs=-1, metavar="[HOST]…")
-@inventory_option
+@host_arguments("[HOST]…")
 @click.option(
     "--from",
     "bundles",

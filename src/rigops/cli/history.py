@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
-from rigops.cli.options import common, inventory_option, json_option
+from rigops.cli.options import common, host_arguments, json_option
 from rigops.cli.output import print_json, warn
 from rigops.dataclass import dataclass
 from rigops.hosts.parallel import for_each
@@ -34,8 +34,7 @@ _READ = ("sh", "-c", _SHELL)
 
 
 @click.command("history")
-@click.argument("hosts", nargs=-1, metavar="[HOST]…")
-@inventory_option
+@host_arguments("[HOST]…")
 @accept_host_key_option
 @json_option
 @common

@@ -6,11 +6,14 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from rigops.errors import usage_error
 from rigops.report.terminal import visible
 
 if TYPE_CHECKING:
@@ -80,6 +83,40 @@ inventory_option = click.option(
     type=click.Path(path_type=Path),
     help=f"Inventory file [default: $RIGOPS_INVENTORY, else ./{DEFAULT_INVENTORY}].",
 )
+
+
+def host_arguments(metavar: str, *, required: bool = False) -> Callable[[Command], Command]:
+    """The words of a command, which gets them as `hosts`, and --inventory as `inventory_path`.
+
+    A word that is a file, or is written like one, is the inventory.
+    """
+
+    def decorate(function: Command) -> Command:
+        @wraps(function)
+        def with_hosts(
+            *, hosts: tuple[str, ...], inventory_path: Path | None, **others: object
+        ) -> object:
+            files = [word for word in hosts if _is_file(word)]
+            inventories = {*map(Path, files), *filter(None, [inventory_path])}
+            if len(inventories) > 1:
+                named = " and ".join(sorted(map(str, inventories)))
+                raise usage_error(message=f"two inventories: {named}", fix="name one of them")
+            others["hosts"] = tuple(word for word in hosts if word not in files)
+            return function(inventory_path=next(iter(inventories), None), **others)
+
+        argument = click.argument("hosts", nargs=-1, metavar=metavar, required=required)
+        return argument(inventory_option(cast("Command", with_hosts)))
+
+    return decorate
+
+
+def _is_file(word: str) -> bool:
+    if word.startswith("@"):
+        return False
+    with suppress(OSError, ValueError):  # no name that a file can have
+        return word.endswith(".py") or "/" in word or Path(word).is_file()
+    return False
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 

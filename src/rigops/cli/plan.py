@@ -29,7 +29,7 @@ PENDING = 4
 @host_options
 def command(
     *,
-    inventory_argument: Path | None,
+    hosts: tuple[str, ...],
     inventory_path: Path | None,
     limit: tuple[str, ...],
     only: tuple[str, ...],
@@ -38,26 +38,29 @@ def command(
     access: AskAccess,
     as_json: bool,
 ) -> int:
-    """Show what apply would change on the hosts of INVENTORY, and change nothing.
+    """Show what apply would change on each HOST, and change nothing.
 
+    HOST is a name, group or glob of the inventory, or the inventory file itself. Without HOST:
+    every host of the inventory.
     Shows what the changes come to, then files and packages of each concern, reboots with their
     reasons, and what blocks a concern; with -v every package and the differences of every file.
     What is the same on several hosts is one entry.
 
     \b
     Examples:
-      rigops plan inventory.py
-      rigops plan -v threadripper
+      rigops plan                              every host of ./inventory.py
+      rigops plan -v threadripper              every package, and the differences of every file
+      rigops plan rig1 rig5 -i rack.py
       rigops plan --limit 'v100*' --only kernel_args
       rigops plan --exit-code >/dev/null; [ $? = 4 ] && echo 'changes are pending'
     """
-    hosts, selection, digest = select_hosts(
-        inventory_argument, inventory_path, limit=limit, only=only, skip=skip
+    requests, selection, digest = select_hosts(
+        hosts, inventory_path, limit=limit, only=only, skip=skip
     )
     options = RunOptions(
         command="plan", selection=selection, inventory_digest=digest, access=access()
     )
-    with fleet_run(hosts, options) as (run, _):
+    with fleet_run(requests, options) as (run, _):
         run.plan()
     if as_json:
         print_json({"schema": SCHEMA, "hosts": [result.plan_json() for result in run.results]})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.hosts import choose_hosts, host_catalog, host_options, read_catalogs
-from rigops.cli.options import inventory_option, is_verbose
+from rigops.cli.options import host_arguments, is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.dataclass import dataclass
@@ -28,8 +28,7 @@ _DUTY = 50
 
 
 @click.command("power")
-@click.argument("hosts", nargs=-1, metavar="[HOST]…")
-@inventory_option
+@host_arguments("[HOST]…")
 @click.option(
     "--duty",
     "duty_percent",

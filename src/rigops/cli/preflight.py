@@ -17,7 +17,7 @@ from rigops.cli.hosts import (
     host_key_policy,
     read_catalogs,
 )
-from rigops.cli.options import common, inventory_option, json_option, words
+from rigops.cli.options import common, host_arguments, json_option, words
 from rigops.cli.output import has_terminal, print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.errors import UsageError, usage_error
@@ -41,8 +41,7 @@ _QUESTION = (
 
 
 @click.command("preflight")
-@click.argument("hosts", nargs=-1, metavar="[HOST]…")
-@inventory_option
+@host_arguments("[HOST]…")
 @click.option(
     "--level",
     type=click.Choice(LEVELS),

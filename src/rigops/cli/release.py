@@ -10,16 +10,17 @@ import click
 
 from rigops.cli.apply_common import conclude, consent_options, fleet_run
 from rigops.cli.hosts import choose_hosts, host_options
-from rigops.cli.options import inventory_option, is_verbose
+from rigops.cli.options import host_arguments, is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.cli.plan import PENDING
 from rigops.cli.plan import SCHEMA as PLAN_SCHEMA
 from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection
-from rigops.converge.flow import carry_out
+from rigops.converge.flow import carry_out, named
 from rigops.converge.host_journal import FORGOTTEN
 from rigops.converge.request import RunOptions
 from rigops.converge.result import gravest
+from rigops.errors import usage_error
 from rigops.inventory.spec import RigSpec
 from rigops.record import journal
 from rigops.report.plan import plan_lines
@@ -40,8 +41,7 @@ _WORDS = {
 
 
 @click.command("release")
-@click.argument("hosts", nargs=-1, required=True, metavar="HOST…")
-@inventory_option
+@host_arguments("HOST…", required=True)
 @consent_options(reboot_help="If the undo needs one; until then the host is not forgotten.")
 @click.option("--dry-run", is_flag=True, help="Show what would be undone; change nothing.")
 @click.option("--drop-holds", is_flag=True, help="Release the holds of the driver's packages too.")
@@ -70,6 +70,8 @@ def command(
       rigops release threadripper
       rigops release old-rig --yes --reboot auto
     """
+    if not hosts:
+        raise usage_error(message="name the hosts to release", key="HOST")
     if not dry_run:
         journal.require_writable()  # since it is to keep what the hosts forget
     chosen = choose_hosts(hosts, inventory_path)
@@ -119,5 +121,5 @@ def _show(results: Sequence[HostResult], *, as_json: bool) -> int:
 
 
 def _question(run: FleetRun) -> str:
-    names = ", ".join(one.host for one in run.results if one.error is None)
-    return f"undo all of this and forget {names}" if names else ""
+    hosts = [one.host for one in run.results if one.error is None]
+    return f"undo all of this and forget {named(hosts)}" if hosts else ""

@@ -11,7 +11,7 @@ import click
 
 from rigops.cli.engine_answers import engine_options, print_answers
 from rigops.cli.hosts import choose_hosts, host_options
-from rigops.cli.options import engine_option, inventory_option, is_verbose
+from rigops.cli.options import engine_option, host_arguments, is_verbose
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 from rigops.report.terminal import print_text
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command("snapshots")
-@click.argument("hosts", nargs=-1, metavar="[HOST]…")
-@inventory_option
+@host_arguments("[HOST]…")
 @click.option("--no-sizes", is_flag=True, help="Do not measure sizes, which can take 20 s.")
 @click.option(
     "--target-setup",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 REBOOT: Final = "reboot"
 _PRUNE: Final = "prune"
 _NO_TRIAL: Final = "no trial"
+_NAMED: Final = 4  # hosts of a question; more are counted
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ def carry_out(
             shown = frozenset(result.host for result in run.results if result.error is not None)
             reboot = _reboot(run, is_needed=needs_reboot)
             asked = () if options.yes else tuple(items(run))
-            allowed = approver.ask(Question(confirms(run), reboot, asked, options.yes))
+            plan = ", and ".join(filter(None, (confirms(run), _copies(run))))
+            allowed = approver.ask(Question(plan, reboot, asked, options.yes))
             if allowed is None or (reboot.is_needed and not reboot.allowed_by(allowed)):
                 return Ending(shown, is_declined=True)
             to_repair = {host for host in _broken(run) if _repair_of(host) in allowed}
@@ -165,9 +167,24 @@ def _reboot(run: FleetRun, *, is_needed: bool) -> Reboot:
     return replace(reboot, choice="auto") if is_needed and not run.options.yes else reboot
 
 
+def named(hosts: Sequence[str]) -> str:
+    """For a question below the plan, which names them all."""
+    return ", ".join(hosts) if len(hosts) <= _NAMED else f"{len(hosts)} hosts"
+
+
 def _pending(run: FleetRun) -> str:
     changing = [one.host for one in run.results if one.error is None and one.plan.pending]
-    return f"change {', '.join(changing)}" if changing else ""
+    return f"change {named(changing)}" if changing else ""
+
+
+def _copies(run: FleetRun) -> str:
+    """Of preflight, where nothing else is done: the plan of the others shows theirs."""
+    hosts = [
+        one.host
+        for one in run.results
+        if one.error is None and one.preflight_reason and not one.pending and not one.blocked
+    ]
+    return f"copy between the GPUs of {named(hosts)}" if hosts else ""
 
 
 def _items(run: FleetRun) -> Iterator[Item]:
@@ -177,16 +194,16 @@ def _items(run: FleetRun) -> Iterator[Item]:
         commands = ", ".join(dict.fromkeys(f"`{repair.command}`" for repair in repairs))
         broken = "; ".join(dict.fromkeys(repair.broken for repair in repairs))
         yield Item(_repair_of(host), f"{host}: first {commands}, since {broken}", "")
-    undeclared = [
-        f"{concern} on {result.host} ({', '.join(paths)})"
-        for result in run.results
-        for concern, paths in result.undeclared.items()
-    ]
+    undeclared: dict[str, list[str]] = {}
+    for result in run.results:
+        for concern in result.undeclared:
+            undeclared.setdefault(concern, []).append(result.host)
     if undeclared and not options.prune:
-        yield Item(_PRUNE, f"undo what nothing declares: {'; '.join(undeclared)}", "--prune")
+        texts = (f"{concern} on {named(hosts)}" for concern, hosts in undeclared.items())
+        yield Item(_PRUNE, f"undo what is no longer declared: {', '.join(texts)}", "--prune")
     hosts = [result.host for result in run.results if result.plan.no_trial]
     if hosts and not options.accept_no_trial:
-        text = f"{', '.join(hosts)}: make kernel arguments permanent that no boot can try first"
+        text = f"{named(hosts)}: make kernel arguments permanent that no boot can try first"
         yield Item(_NO_TRIAL, text, "--accept-no-trial")
 
 

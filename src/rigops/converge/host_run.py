@@ -24,7 +24,7 @@ from rigops.converge import distribution, host_journal, proof, trial_judging
 from rigops.converge.concerns import Selection, blocked, keys_of
 from rigops.converge.errors import DeployError, NoRootError, host_error
 from rigops.converge.leftovers import holds_of
-from rigops.converge.result import Blocker, HostResult, Withheld
+from rigops.converge.result import Blocker, HostResult, Override, Withheld
 from rigops.converge.root_snapshot import RefusedSnapshotError, SnapperPair, take_snapshot
 from rigops.converge.session import HostSession
 from rigops.converge.trial_boot import TrialBoot
@@ -228,10 +228,7 @@ class HostRun:
 
     def _declare(self) -> None:
         """Before the changes: also of a run that is cut off it is known what it was about."""
-        state, selection = self._session.snapshot.state, self._options.selection
-        before = (
-            readable(DeclaredKeys.from_json, state.records.get(declared.PATH)) if state else None
-        )
+        selection, before = self._options.selection, self._recorded_keys()
         withheld = {one.concern for one in self.result.withheld}
         keys = {
             name: value
@@ -244,16 +241,30 @@ class HostRun:
             is_selected = concern is None or selection.has(concern)
             if is_selected and not key.stays_here and name in self.request.spec.declared:
                 keys[name] = self.request.data[name]
-        self._declared = DeclaredKeys.from_keys(self._options.at, keys, before)
+        holder = self._options.holder
+        self._declared = DeclaredKeys.from_keys(holder.started, keys, before, who=holder.who)
         if self._declared != before:
             self._session.take_lock()
             host_journal.declare(self._session.channel, self._declared)
 
+    def _recorded_keys(self) -> DeclaredKeys | None:
+        state = self._session.snapshot.state
+        text = state.records.get(declared.PATH) if state else None
+        return readable(DeclaredKeys.from_json, text)
+
+    def _overrides(self) -> Iterator[Override]:
+        """Of concerns that change: the others stay as somebody declared them."""
+        recorded = self._recorded_keys()
+        if recorded is None:
+            return
+        who, sizes = self._options.holder.who, self.result.plan.sizes
+        for name, author in recorded.overridden(self.request.data, who).items():
+            if registry.concern_of(name) in sizes:
+                yield Override(name, recorded.keys[name], author.who, author.at)
+
     def _note_that_it_works(self) -> None:
         """So that `rollback --what config` goes back to no declaration that never worked."""
-        state = self._session.snapshot.state
-        recorded = state.records.get(declared.PATH) if state else None
-        now = self._declared or readable(DeclaredKeys.from_json, recorded)
+        now = self._declared or self._recorded_keys()
         works = self.result.exit_code == 0 and self.result.outcome in {"converged", "changed"}
         is_proven = self._observed() is None or self._proven() is not None
         if now and not now.has_worked and works and is_proven:
@@ -466,6 +477,7 @@ class HostRun:
         self._session.blocked_concerns = frozenset(concern for concern, _ in planned.blocked)
         result.plan = planned.without(self._session.blocked_concerns)
         self._session.shown = result.plan
+        result.overrides = tuple(self._overrides())
         result.root_snapshot = first.line if result.plan.pending else ""
         result.reboot_reasons = self._reboot_reasons(selection)
         waits = result.reboot_reasons and self._awaits_driver

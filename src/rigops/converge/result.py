@@ -58,6 +58,16 @@ class Withheld:
 
 
 @dataclass(frozen=True)
+class Override:
+    """A declaration of somebody else, recorded on the host, that this run replaces or undoes."""
+
+    key: str
+    value: object
+    by: str  # user@machine
+    at: str
+
+
+@dataclass(frozen=True)
 class Stage:
     stage: str
     seconds: float
@@ -83,6 +93,7 @@ class HostResult:
     notices: tuple[str, ...] = ()
     undeclared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     withheld: tuple[Withheld, ...] = ()
+    overrides: tuple[Override, ...] = ()
     kept_holds: tuple[str, ...] = ()  # of a released host: packages that rigops held
     stages: list[Stage] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
@@ -165,6 +176,7 @@ class HostResult:
             "snapshot_first": self.root_snapshot,
             "root_change": self.root_change and self.root_change.as_json(),
             "blocked": [asdict(one) for one in self.blocked],
+            "overrides": [asdict(one) for one in self.overrides],
             "notices": [*self.notices, *map(str, self.plan.shown_later)],
             "undeclared": [
                 {"concern": concern, "subjects": list(paths)}

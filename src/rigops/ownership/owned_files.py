@@ -236,6 +236,16 @@ def notice_left_alone(host: Host, concern: str, steps: list[Step]) -> None:
             notice(host, concern, text)
 
 
+def is_changed_by_hand(host: Host, path: str) -> bool:
+    """Whether the file has neither what rigops wrote nor what was there before that."""
+    state = host.get_fact(RigopsState)
+    owned = Ownership.from_state(state).files.get(path)
+    found = state.present.get(path)
+    if owned is None or found is None or owned.has_ours(found):
+        return False
+    return not (owned.previous and owned.previous.is_in_place(found))
+
+
 def present(host: Host, paths: list[str]) -> dict[str, Present | None]:
     """Owned files were collected with the record; any other path is a fact of its own."""
     state = host.get_fact(RigopsState)
@@ -278,7 +288,8 @@ def _announce_steps(
         known = recorded.get(path)
         is_secret = after == _NOT_SHOWN or (known is not None and _is_secret(known.mode))
         now = _shown_now(host, path, before.mode, is_secret=is_secret) if before else None
-        announce(host, Change(concern, kind, path, now, after, drift))
+        by_hand = isinstance(step, Conflict)
+        announce(host, Change(concern, kind, path, now, after, drift, by_hand))
 
 
 def _shown(path: str, content: bytes, mode: int) -> str:

@@ -169,7 +169,7 @@ def owned_lines(
     there = present(host, [file.companion])
     steps = reconcile(owned.only([file.companion]), wanted, there, selected={concern})
     in_place = file.has(ours)
-    effect = Effect() if in_place else Effect(_put(host, concern, file, block))
+    effect = Effect() if in_place else Effect(_put(host, file, block))
     work = FileWork(
         before=owned,
         steps=tuple(steps),
@@ -183,8 +183,10 @@ def owned_lines(
     if in_place:
         announce(host, Change(concern, "file", file.companion, None, block))
     else:
-        before = file.text if file.present else None
-        announce(host, Change(concern, "file", path, before, file.parted.put(block)))
+        before, after = file.text if file.present else None, file.parted.put(block)
+        announce(
+            host, Change(concern, "file", path, before, after, by_hand=_is_by_hand(host, file))
+        )
     yield FileWorkCommand(work, touches=touches)
 
 
@@ -219,11 +221,13 @@ def _is_ours(host: Host, file: LinesFile) -> bool:
     return record is not None and file.parted.digest in {record.digest, record.replaces}
 
 
-def _put(host: Host, concern: str, file: LinesFile, block: str) -> str:
+def _is_by_hand(host: Host, file: LinesFile) -> bool:
+    return bool(file.parted.block) and not _is_ours(host, file)
+
+
+def _put(host: Host, file: LinesFile, block: str) -> str:
     backup = ""
-    if file.present and file.parted.block and not _is_ours(host, file):
+    if file.present and _is_by_hand(host, file):
         name = previous_of(file.path, file.present).name
-        text = f"the lines of rigops in {file.path} were changed by hand: a copy stays"
-        notice(host, concern, text)
         backup = shlex.join(("back_up", file.path, name)) + "\n"
     return backup + replaced(file.path, file.digest, file.parted.put(block))

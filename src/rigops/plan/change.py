@@ -20,7 +20,8 @@ _LINES: Final = 6  # of a difference, in an error
 class Change:
     """`before` and `after` are texts to compare; None is absent.
 
-    `drift`: what differs beside them, such as an owner, in words.
+    `drift`: what differs beside them, such as an owner, in words. `by_hand`: the file is no longer
+    as rigops wrote it, and is overwritten.
     """
 
     concern: str
@@ -29,6 +30,7 @@ class Change:
     before: str | None
     after: str | None
     drift: str = ""
+    by_hand: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class Plan:
         for concern, count in self.sizes.items():
             known = dict.fromkeys(text for whose, text in self.headlines if whose == concern)
             if concern in self.undeclared:
-                yield f"undo {concern}"
+                yield f"undo {concern} ({', '.join(known)})" if known else f"undo {concern}"
             elif known:
                 yield from known
             else:

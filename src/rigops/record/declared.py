@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Final
 
 from rigops.atomic_file import SHELL_SETTLE
@@ -28,29 +29,53 @@ settle {PATH}
 """
 
 
+@dataclass(frozen=True)
+class Author:
+    """`who`: user@machine."""
+
+    who: str
+    at: Time
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeclaredKeys:
     """`keys`: as in the inventory, without those that stay on the machine that has it.
 
     `has_worked`: an apply brought them into force and verified them, and P2P where there is any.
-    `before`: the last other keys that worked.
+    `before`: the last other keys that worked. `by`: who gave a key its value; not in older records.
     """
 
     at: Time
     keys: Mapping[str, object]
     has_worked: bool = False
     before: Mapping[str, object] | None = None
+    by: Mapping[str, Author] = field(default_factory=dict)
 
     @classmethod
     def from_keys(
-        cls, at: str, keys: Mapping[str, object], last: DeclaredKeys | None = None
+        cls, at: str, keys: Mapping[str, object], last: DeclaredKeys | None = None, *, who: str = ""
     ) -> DeclaredKeys:
         """With values as they come back from the host: tuples are lists there."""
-        now: Mapping[str, object] = json.loads(json.dumps(dict(keys)))
+        now = _as_recorded(keys)
         if last is not None and last.keys == now:
             return last
         before = (last.keys if last.has_worked else last.before) if last else None
-        return cls(at=at, keys=now, before=None if before == now else before)
+        kept = {name for name in now if last and name in last.keys and last.keys[name] == now[name]}
+        by = {name: author for name, author in (last.by if last else {}).items() if name in kept}
+        if who:
+            by |= {name: Author(who, at) for name in now if name not in kept}
+        return cls(at=at, keys=now, before=None if before == now else before, by=by)
+
+    def overridden(self, keys: Mapping[str, object], who: str) -> Mapping[str, Author]:
+        """The declarations of others than `who` that these keys replace or no longer have."""
+        now = _as_recorded({name: keys[name] for name in self.by if name in keys})
+        return {
+            name: author
+            for name, author in self.by.items()
+            if author.who != who
+            and name in self.keys
+            and (name not in now or now[name] != self.keys[name])
+        }
 
     @classmethod
     def from_json(cls, text: str) -> DeclaredKeys:
@@ -62,3 +87,8 @@ class DeclaredKeys:
     def writing(self) -> list[str]:
         """The command, which root runs."""
         return ["sh", "-c", _WRITE, "rigops", b64encode(self.to_json().encode()).decode()]
+
+
+def _as_recorded(keys: Mapping[str, object]) -> dict[str, object]:
+    recorded: dict[str, object] = json.loads(json.dumps(dict(keys)))
+    return recorded

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
 from rigops.dataclass import dataclass
+from rigops.ownership.ownership import PREVIOUS_FOLDER
+from rigops.python_literal import literal
 from rigops.report.terminal import styled
-from rigops.report.words import grouped, wrapped
+from rigops.report.words import clipped, grouped, wrapped
 
 if TYPE_CHECKING:
     from rigops.backup.root_change import RootChange
@@ -20,30 +22,43 @@ if TYPE_CHECKING:
 _NAMED: Final = 4  # hosts of a group, or packages that go, that are named
 _CONTEXT: Final = 2
 _NOTE: Final = 2  # lines
+_VALUE: Final = 60  # columns of a value, or a name, that a host has recorded
 _LABEL: Final = 13  # columns: the longest name of a concern
 _COPIES: Final = "copies between GPUs follow: broken P2P can hang the host"
 _AS_DECLARED: Final = "as declared"
 _COMING: Final = "not in this version"
+_UNDECLARED: Final = "no longer declared here"
+_BY_HAND: Final = "changed by hand since rigops wrote it"
 
 
 def plan_lines(
     results: Sequence[HostResult], width: int, *, has_changes: bool = True, has_diffs: bool = False
 ) -> list[str]:
-    """`width`: where lines are wrapped, other than those of files.
+    """Hosts whose changes come to the same are one entry; a row that not all have names its hosts.
 
-    `has_changes`: else only what they come to, and what needs attention. `has_diffs`: with every
-    package and every line that changes.
+    `width`: where lines are wrapped, other than those of files. `has_changes`: else only what they
+    come to, and what needs attention. `has_diffs`: with every host, every package and every line
+    that changes.
     """
+    rows = {
+        result.host: tuple(_rows(result, has_changes=has_changes, has_diffs=has_diffs))
+        for result in results
+    }
+    most = len(results) if has_diffs else _NAMED
 
-    def lines(result: HostResult) -> tuple[str, tuple[_Row, ...]]:
-        rows = _rows(result, has_changes=has_changes, has_diffs=has_diffs)
-        return _meaning(result), tuple(rows)
+    def entry(result: HostResult) -> object:
+        return _meaning(result), rows[result.host] if result.error is not None else ()
 
+    shown = [
+        one for one in results if rows[one.host] or has_changes or _meaning(one) != _AS_DECLARED
+    ]
     return [
         line
-        for (meaning, rows), same in grouped(results, lines).items()
-        if rows or has_changes or meaning != _AS_DECLARED
-        for line in (*_head(same, meaning, width), *_table(rows, width))
+        for same in grouped(shown, entry).values()
+        for line in (
+            *_head(same, width, most),
+            *_table(_joined({one.host: rows[one.host] for one in same}, most), width),
+        )
     ]
 
 
@@ -88,12 +103,29 @@ class _Row:
     diff: tuple[str, ...] = ()
     most: int | None = None
 
+    def of(self, hosts: str) -> _Row:
+        return replace(self, text=f"{hosts}: {self.text}")
 
-def _head(results: Sequence[HostResult], meaning: str, width: int) -> list[str]:
-    hosts = [result.host for result in results]
-    more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
-    same = f" (same on {len(hosts)} hosts)" if len(hosts) > 1 else ""
-    text = f"{', '.join(hosts[:_NAMED])}{more}{same}  {meaning}"
+
+def _joined(rows: Mapping[str, Sequence[_Row]], most: int) -> list[_Row]:
+    """Each row once, in its place, with the hosts that have it where others have not."""
+    joined: list[_Row] = []
+    for of_host in rows.values():
+        at = 0
+        for row in of_host:
+            if row not in joined:
+                joined.insert(at, row)
+            at = joined.index(row) + 1
+    hosts = {row: [host for host, its in rows.items() if row in its] for row in joined}
+    return [
+        row if len(hosts[row]) == len(rows) else row.of(_named(hosts[row], most)) for row in joined
+    ]
+
+
+def _head(results: Sequence[HostResult], width: int, most: int) -> list[str]:
+    hosts = _named([result.host for result in results], most)
+    same = f" (same on {len(results)} hosts)" if len(results) > 1 else ""
+    text = f"{hosts}{same}  {_meaning(results[0])}"
     return [styled(line, bold=True) for line in wrapped(text, width, "", hanging="  ")]
 
 
@@ -111,8 +143,14 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
         yield _Row("error", result.error.message, "red")
         if result.error.fix:
             yield _Row("fix", result.error.fix)
+        if not has_changes:  # a plan ends with a table that says so
+            yield _Row("next", f"rigops doctor {result.host}")
         return
     yield from _first(result, has_changes=has_changes)
+    for one in result.overrides:
+        value, who = clipped(literal(one.value), _VALUE), clipped(one.by, _VALUE)
+        text = f"{one.key} = {value}, declared by {who} on {one.at[:10]}"
+        yield _Row("overrides", text, "yellow")
     if result.root_change is not None:
         yield from _root(result.root_change)
     if has_changes:
@@ -120,9 +158,16 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
             if concern in result.undone:
                 yield _Row(concern, "no longer declared, so undone:", "yellow")
             yield from _changes(result, concern, has_diffs=has_diffs)
+    else:
+        yield from _in_short(result)
     yield from _reboot(result, has_reasons=has_changes)
     if result.preflight_reason:
         yield _Row("preflight", f"{_COPIES} ({result.preflight_reason})", "yellow")
+    yield from _notes(result, has_changes=has_changes, has_diffs=has_diffs)
+    yield from (_Row(*_blocked(one), "yellow") for one in result.blocked)
+
+
+def _notes(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator[_Row]:
     if has_changes:
         most = None if has_diffs else _NOTE
         yield from (_Row("note", notice, "yellow", most=most) for notice in result.notices)
@@ -132,7 +177,31 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
         if others := len(result.notices) - len(warnings):
             more = "more note" if warnings else "note"
             yield _Row("note", f"rigops plan shows {_count(others, more)}")
-    yield from (_Row(*_blocked(one), "yellow") for one in result.blocked)
+
+
+def _in_short(result: HostResult) -> Iterator[_Row]:
+    """Packages and files, other than those of concerns that are undone: these have been named."""
+    for concern in result.plan.packages_by:
+        yield from _packages(result, concern, is_each_named=False)
+    files = [
+        one
+        for one in result.plan.changes
+        if one.kind in {"file", "unit"} and one.concern not in result.undone
+    ]
+    for one in files:
+        if one.by_hand:
+            text = f"{one.subject}, {_BY_HAND}; a copy goes to {PREVIOUS_FOLDER}"
+            yield _Row("overwrites", text, "yellow")
+    new = sum(one.before is None for one in files)
+    changed = [one.subject for one in files if None not in {one.before, one.after}]
+    gone = [one.subject for one in files if one.after is None]
+    parts = (
+        f"write {_count(new, 'new file')}" if new else "",
+        f"change {_named(changed)}" if changed else "",
+        f"remove {_named(gone)}" if gone else "",
+    )
+    if text := "; ".join(filter(None, parts)):
+        yield _Row("files", text)
 
 
 def _reboot(result: HostResult, *, has_reasons: bool) -> Iterator[_Row]:
@@ -151,11 +220,11 @@ def _reboot(result: HostResult, *, has_reasons: bool) -> Iterator[_Row]:
 
 def _first(result: HostResult, *, has_changes: bool) -> Iterator[_Row]:
     for concern, paths in result.undeclared.items():
-        named = ", ".join(paths)
+        named = _named(paths)
         if concern not in result.undone:
-            yield _Row(concern, f"no longer declared: kept; --prune undoes {named}", "yellow")
+            yield _Row(concern, f"{_UNDECLARED}: kept; --prune undoes {named}", "yellow")
         elif not has_changes or concern not in result.plan.sizes:
-            yield _Row(concern, f"no longer declared: undo {named}", "yellow")
+            yield _Row(concern, f"{_UNDECLARED}: undo {named}", "yellow")
     for repair in result.plan.repairs:
         if repair.agreed:
             yield _Row("packages", f"first `{repair.command}`, since {repair.broken}")
@@ -182,7 +251,9 @@ def _changes(result: HostResult, concern: str, *, has_diffs: bool) -> Iterator[_
     changes = [change for change in plan.changes if change.concern == concern]
     for alike in grouped(changes, _how).values():
         change = replace(alike[0], subject=", ".join(one.subject for one in alike))
-        yield _Row(concern, _words(change), diff=tuple(_diff(change)) if has_diffs else ())
+        is_said = change.kind in {"argument", "module", "setting"}  # by the row itself
+        diff = () if is_said or not has_diffs else tuple(_diff(change))
+        yield _Row(concern, _words(change), diff=diff)
     for later in plan.shown_later:
         if later.concern == concern:
             yield _Row(concern, f"{later.when}: {later.subject}")
@@ -220,9 +291,9 @@ def _versions(one: Package) -> str:
     return " -> ".join(version for version in (one.before, one.after) if version)
 
 
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def _named(names: Sequence[str], most: int = _NAMED) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _how(change: Change) -> object:
@@ -248,7 +319,8 @@ def _words(change: Change) -> str:
             f"no longer hold {_named(going)}" if going else "",
         )
         return "; ".join(filter(None, parts))
-    drift = f" ({change.drift})" if change.drift else ""
+    differs = "; ".join(filter(None, (_BY_HAND if change.by_hand else "", change.drift)))
+    drift = f" ({differs})" if differs else ""
     if change.before == change.after and not drift and after:
         return f"put into force: {change.subject}"
     verb = "remove" if change.after is None else "write" if change.before is None else "change"

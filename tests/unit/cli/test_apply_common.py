@@ -3,14 +3,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from rigops.cli import main
 from rigops.cli.apply_common import host_requests, select_hosts
+from rigops.cli.options import host_arguments
 from rigops.concerns.registry import keys
 from rigops.errors import UsageError
 from rigops.inventory import load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from rigops.inventory import Inventory
 
 INVENTORY = """
@@ -49,29 +55,92 @@ def test_a_chosen_host_brings_what_was_declared_for_it(inventory: Inventory) -> 
     assert host.spec.kernel_args == ("a",)
 
 
-@pytest.mark.parametrize("patterns", [["v100"], ["t180-a", "v100"]])
+@pytest.mark.parametrize(
+    ("hosts", "limit", "key"),
+    [((), ("v100",), "--limit"), ((), ("t180-a", "v100"), "--limit"), (("v100",), (), "HOST")],
+)
 def test_a_pattern_that_fits_nothing_is_an_error_with_the_nearest_name(
-    inventory: Inventory, patterns: list[str]
+    inventory: Inventory, hosts: Sequence[str], limit: Sequence[str], key: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        host_requests(inventory, patterns)
+        select_hosts(hosts, inventory.path, limit=limit, only=(), skip=())
 
     (problem,) = refused.value.problems
-    assert (problem.key, problem.value) == ("--limit", "v100")
+    assert (problem.key, problem.value) == (key, "v100")
     assert "v100s" in problem.fix
 
 
-def test_an_inventory_is_named_once(tmp_path: Path) -> None:
-    one, two = tmp_path / "one.py", tmp_path / "two.py"
-    for path in (one, two):
-        path.write_text(INVENTORY)
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ((), ["t180-a", "t180-b", "threadripper"]),
+        (("threadripper", "t180-b"), ["t180-b", "threadripper"]),
+        (("v100s",), ["t180-a", "t180-b"]),
+    ],
+)
+def test_hosts_are_arguments_as_many_as_one_likes(
+    inventory: Inventory, words: Sequence[str], names: list[str]
+) -> None:
+    hosts, _, digest = select_hosts(words, inventory.path, limit=(), only=(), skip=())
 
-    with pytest.raises(UsageError, match="two inventories"):
-        select_hosts(one, two, limit=(), only=(), skip=())
-    digests = [
-        select_hosts(*named, limit=(), only=(), skip=())[2] for named in ((one, one), (None, one))
-    ]
-    assert len(set(digests)) == 1
+    assert [host.name for host in hosts] == names
+    assert digest == inventory.digest
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """What a command makes of its words, in a folder with these files, or its error."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("rack.py", "rack", "two.py"):
+        Path(name).touch()
+    Path("rig1").mkdir()
+
+    @click.command()
+    @host_arguments("[HOST]…")
+    def command(*, hosts: tuple[str, ...], inventory_path: Path | None) -> None:
+        click.echo(f"{' '.join(hosts)} in {inventory_path}")
+
+    def tell(*words: str) -> str:
+        result = CliRunner().invoke(command, words)
+        return result.output.strip() or str(result.exception)
+
+    return tell
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "in None"),
+        ("rig1 rig5", "rig1 rig5 in None"),
+        ("rack.py", "in rack.py"),
+        ("rack", "in rack"),
+        ("rig5 rack.py rig1", "rig5 rig1 in rack.py"),
+        ("rig5 -i rack.py", "rig5 in rack.py"),
+        ("rack.py -i rack.py", "in rack.py"),
+        ("./rack me@10.0.0.5:22 @docker/x", "me@10.0.0.5:22 @docker/x in rack"),
+        ("none.py", "in none.py"),
+        ("rack.py two.py", "two inventories: rack.py and two.py"),
+        ("rack.py -i two.py", "two inventories: rack.py and two.py"),
+    ],
+)
+def test_a_word_that_is_a_file_is_the_inventory(
+    told: Callable[..., str], words: str, said: str
+) -> None:
+    assert told(*words.split()).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["apply", "backup", "capture", "doctor", "plan", "power", "preflight", "release", "snapshots"],
+)
+def test_every_command_of_hosts_takes_several_of_them_and_the_inventory_in_one_way(
+    name: str,
+) -> None:
+    command = main.rigops.get_command(click.Context(main.rigops), name)
+    assert command is not None
+    arguments = [one for one in command.params if isinstance(one, click.Argument)]
+
+    assert [(one.name, one.nargs) for one in arguments] == [("hosts", -1)]
 
 
 def test_a_catalog_is_named_from_the_inventory_wherever_the_command_is_run(
@@ -105,28 +174,11 @@ def test_a_catalog_that_cannot_be_used_is_an_error_of_the_inventory(
     assert [one.name for one in host_requests(inventory, ["other"])] == ["other"]
 
 
-@pytest.mark.parametrize(
-    ("word", "names"), [("threadripper", ["threadripper"]), ("v100s", ["t180-a", "t180-b"])]
-)
-def test_a_host_or_group_may_stand_where_an_inventory_would(
-    inventory: Inventory, monkeypatch: pytest.MonkeyPatch, word: str, names: list[str]
+@pytest.mark.parametrize("word", ["x.py", "a/x"])
+def test_what_is_no_inventory_is_said_to_be_none(
+    inventory: Inventory, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
     monkeypatch.chdir(inventory.path.parent)
 
-    hosts, _, digest = select_hosts(Path(word), None, limit=(), only=(), skip=())
-
-    assert [host.name for host in hosts] == names
-    assert digest == inventory.digest
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [("tripp", "no such host or group in"), ("x.py", "no such inventory"), ("a/x", "no such inv")],
-)
-def test_what_is_neither_says_what_it_was_taken_for(
-    inventory: Inventory, monkeypatch: pytest.MonkeyPatch, word: str, message: str
-) -> None:
-    monkeypatch.chdir(inventory.path.parent)
-
-    with pytest.raises(UsageError, match=message):
-        select_hosts(Path(word), None, limit=(), only=(), skip=())
+    with pytest.raises(UsageError, match="no such inventory"):
+        select_hosts((), Path(word), limit=(), only=(), skip=())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -32,12 +33,14 @@ def answered(
     reboot: Reboot = REBOOT,
     yes: bool = False,
     terminal: bool = True,
+    diff: str = "",
 ) -> tuple[set[str] | str, str]:
     monkeypatch.setattr(consent, "has_terminal", lambda: terminal)
 
     @click.command()
     def command() -> None:
-        allowed = ask(Question(plan, reboot, items, yes))
+        show_diff = partial(click.echo, diff, err=True) if diff else None
+        allowed = ask(Question(plan, reboot, items, yes), show_diff)
         click.echo(DECLINED if allowed is None else " ".join(["allowed", *sorted(allowed)]))
 
     result = CliRunner().invoke(command, input=typed)
@@ -84,7 +87,7 @@ def test_a_plan_alone_is_one_question(
     found, text = answered(monkeypatch, typed, items=(), reboot=NO_REBOOT)
 
     assert found == allowed
-    assert "Change a, b? [y/N]" in text
+    assert "Change a, b? [y]es, [N]o: " in text
 
 
 @pytest.mark.parametrize(
@@ -114,7 +117,7 @@ def test_a_change_and_its_reboot_are_one_question(
         ("change a, b", ("a", "b"), "Change a, b and reboot them? "),
         ("change a, b", ("b",), "Change a, b and reboot b? "),
         ("change a", ("b",), "Change a and reboot b? "),
-        ("", ("a", "b"), "Reboot a, b now? [y/N]"),
+        ("", ("a", "b"), "Reboot a, b now? [y]es, [N]o: "),
     ],
 )
 def test_the_question_names_each_host_once(
@@ -129,7 +132,7 @@ def test_the_question_names_each_host_once(
     ("items", "choice", "asked"),
     [
         ((), "ask", "[c]hange now and reboot later (CUDA fails until then), [N]o"),
-        ((), "never", "Change a, b, and reboot a later? CUDA fails until then. [y/N]"),
+        ((), "never", "Change a, b, and reboot a later? CUDA fails until then. [y]es, [N]o: "),
         ((PRUNE,), "ask", "2  reboot a (CUDA fails until then)"),
     ],
 )
@@ -146,7 +149,41 @@ def test_a_reboot_by_option_is_part_of_the_question(monkeypatch: pytest.MonkeyPa
 
     _, text = answered(monkeypatch, "n\n", plan="change a", items=(), reboot=reboot)
 
-    assert "Change a and reboot it? [y/N]" in text
+    assert "Change a and reboot it? [y]es, [N]o: " in text
+
+
+@pytest.mark.parametrize(
+    ("items", "reboot", "asked", "allowed"),
+    [
+        ((), NO_REBOOT, "Change a, b? [y]es, [d]iff, [N]o: ", set()),
+        ((), REBOOT, "[c]hange now and reboot later, [d]iff, [N]o: ", {"reboot"}),
+        ((PRUNE,), NO_REBOOT, "[c]hange without these, [d]iff, [N]o, or the", {"prune"}),
+    ],
+)
+def test_d_shows_the_differences_and_then_asks_again(
+    monkeypatch: pytest.MonkeyPatch,
+    items: tuple[Item, ...],
+    reboot: Reboot,
+    asked: str,
+    allowed: set[str],
+) -> None:
+    found, text = answered(
+        monkeypatch, "d\ndiff\ny\n", items=items, reboot=reboot, diff="-240 W\n+300 W"
+    )
+
+    assert found == allowed
+    assert text.count("-240 W\n+300 W\n") == 2
+    assert text.count(asked) == 3
+
+
+def test_where_there_is_no_difference_to_see_none_is_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, text = answered(monkeypatch, "d\nn\n", items=(), reboot=NO_REBOOT)
+
+    assert found == DECLINED
+    assert "Answer with one of these letters." in text
+    assert "[d]iff" not in text
 
 
 def test_yes_confirms_the_plan_and_no_reboot(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from rigops.converge.concerns import Selection
 from rigops.converge.flow import Ending, Question, apply, carry_out
 from rigops.converge.request import RunOptions
-from rigops.converge.result import HostResult
+from rigops.converge.result import Blocker, HostResult
 from rigops.plan.change import Change, Plan, Repair
 
 if TYPE_CHECKING:
@@ -137,3 +137,28 @@ def test_a_root_is_rolled_back_with_its_reboot_or_not_at_all(
     assert ending.is_declined == is_declined
     assert did[1:] == ([] if is_declined else [{"a"}])
     assert question.reboot.choice == ("auto" if not asked["yes"] else asked["reboot"])
+
+
+@pytest.mark.parametrize(
+    ("plan", "hosts", "asked"),
+    [
+        (Plan(), ["b"], "copy between the GPUs of b"),
+        (PLAN, ["b"], "change a, and copy between the GPUs of b"),
+        (PLAN, ["a"], "change a"),  # its copies are in the plan that is confirmed
+        (Plan(), ["b", "c", "d", "e", "f"], "copy between the GPUs of 5 hosts"),
+    ],
+)
+def test_copies_that_can_hang_a_host_are_asked_for_where_nothing_else_is_done(
+    plan: Plan, hosts: list[str], asked: str
+) -> None:
+    fleet = Fleet(RunOptions(selection=Selection()), [plan])
+    fleet.results += [HostResult(name) for name in "cdefg"]
+    for result in fleet.results:
+        result.preflight_reason = "the last preflight failed" if result.host in hosts else ""
+    fleet.results[-1].preflight_reason = "no preflight passed yet"
+    fleet.results[-1].blocked = (Blocker("host", (), "another distribution"),)
+    person = Person([None])
+
+    assert apply(cast("FleetRun", fleet), person).is_declined
+    assert [question.plan for question in person.asked] == [asked]
+    assert fleet.done == []

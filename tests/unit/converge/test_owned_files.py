@@ -15,7 +15,7 @@ from rigops.converge.errors import DeployError
 from rigops.facts.files import FileFound
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at, pack
-from rigops.ownership.ownership import OwnedFile, Ownership
+from rigops.ownership.ownership import OwnedFile, Ownership, digest
 from rigops.plan.context import Consent
 from rigops.probe.sections.rigops_state import OwnedUnit, Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
@@ -375,3 +375,19 @@ def test_a_drop_in_over_a_unit_is_named_and_stays(tmp_path: Path) -> None:
     assert not plan.pending
     ((_, text),) = plan.notices
     assert text.startswith(f"{drop_in} changes {unit}")
+
+
+@pytest.mark.parametrize(("there", "by_hand"), [("a\n# mine\n", True), ("b\n", False)])
+def test_a_file_that_somebody_changed_is_said_to_be_before_it_is_overwritten(
+    tmp_path: Path, there: str, *, by_hand: bool
+) -> None:
+    """`b` is what rigops itself wrote, and no longer what is declared."""
+    owned = OwnedFile(path=FILES[0], concern="things", digest=digest(b"b\n"), mode=0o644)
+    found = Present(digest(there.encode()), 0o644)
+    state = StateFacts(owned=Ownership({FILES[0]: owned}).to_json(), present={FILES[0]: found})
+    rig = Rig(tmp_path, state)
+    rig.channel.cache.seed_files([FILES[0]], {FILES[0]: FileFound(found, there)})
+    rig.declare(HEAD + f'owned_file(concern="things", path="{FILES[0]}", content="a\\n")\n' + END)
+
+    (change,) = rig.plan().changes
+    assert (change.before, change.after, change.by_hand) == (there, "a\n", by_hand)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rigops.json_fields import readable
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import declared
-from rigops.record.declared import DeclaredKeys
+from rigops.record.declared import Author, DeclaredKeys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,3 +75,30 @@ def test_a_record_of_an_earlier_version_has_not_worked_yet() -> None:
     found = readable(DeclaredKeys.from_json, text)
 
     assert found == DeclaredKeys(at=AT, keys={"driver": "535"})
+
+
+def test_a_key_is_of_whoever_gave_it_its_value() -> None:
+    first = DeclaredKeys.from_keys(AT, {"gpu_power_limit": 240, "driver": "535"}, who="me@desktop")
+    later = "2026-11-24T14:00:00Z"
+    keys = {"gpu_power_limit": 240, "driver": "550", "kernel_args": ("a",)}
+
+    second = DeclaredKeys.from_keys(later, keys, first, who="kim@laptop")
+
+    assert second.by == {
+        "gpu_power_limit": Author("me@desktop", AT),
+        "driver": Author("kim@laptop", later),
+        "kernel_args": Author("kim@laptop", later),
+    }
+    assert readable(DeclaredKeys.from_json, second.to_json()) == second
+    assert set(second.overridden(keys, "somebody@else")) == set()
+    assert set(second.overridden({**keys, "driver": "580"}, "me@desktop")) == {"driver"}
+    assert set(second.overridden({"driver": "550"}, "kim@laptop")) == {"gpu_power_limit"}
+
+
+def test_of_an_older_record_it_is_not_known_who_declared_it() -> None:
+    old = DeclaredKeys(at=AT, keys={"driver": "535", "kernel_args": ["a"]})
+
+    new = DeclaredKeys.from_keys(AT, {"driver": "535", "kernel_args": ["b"]}, old, who="me@desktop")
+
+    assert old.overridden({}, "me@desktop") == {}
+    assert set(new.by) == {"kernel_args"}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops import __version__
-from rigops.converge.result import Blocker, HostResult, Stage, Withheld
+from rigops.converge.result import Blocker, HostResult, Override, Stage, Withheld
 from rigops.errors import HostError
 from rigops.plan.change import Change, Package, PackageChanges, Plan, Repair
 from rigops.report.apply import outcome_lines
@@ -63,12 +63,42 @@ def test_of_many_hosts_the_first_are_named_and_the_others_counted() -> None:
     ]
 
 
-def test_a_host_of_which_anything_else_is_known_is_not_folded() -> None:
-    note = HostResult("b", plan=Plan(changes=(FILE,)), notices=("mind the gap",))
+def test_what_only_some_of_them_have_names_these_hosts() -> None:
+    plan = Plan(changes=(FILE,))
+    results = [HostResult("a", plan=plan)]
+    results += [HostResult(name, plan=plan, notices=("mind the gap",)) for name in ("b", "c")]
 
-    told = lines(HostResult("a", plan=Plan(changes=(FILE,))), note)
+    assert lines(*results) == [
+        "a, b, c (same on 3 hosts)  base (1 change)",
+        "  base           change /etc/nccl.conf",
+        "  note           b, c: mind the gap",
+    ]
 
-    assert len([one for one in told if one[0] != " "]) == 2
+
+def test_of_a_fleet_of_24_with_3_in_trouble_plan_and_consent_fit_a_screen() -> None:
+    plan = Plan(
+        headlines=tuple(("gpu_tuning", f"power limit 240 W -> {watts} W") for watts in (300, 310)),
+        changes=tuple(
+            Change("gpu_tuning", "setting", f"GPU {number} power limit", "240 W", "300 W")
+            for number in range(8)
+        ),
+    )
+    every = [
+        HostResult(f"rig{number:02}", plan=plan, notices=(f"clock of {number}",) if number else ())
+        for number in range(21)
+    ]
+    for number, what in enumerate(("is off", "refuses the key", "is full")):
+        error = HostError("failed", f"rig2{number} {what}", f"see to rig2{number}")
+        every.append(HostResult(f"rig2{number}", "failed", error=error))
+
+    for has_changes in (True, False):
+        found = lines(*every, width=100, has_changes=has_changes)
+
+        assert len(found) <= 50
+        assert "power limit 240 W -> 300 W" in found[0] + found[1]
+        for number in range(3):
+            assert any(f"see to rig2{number}" in line for line in found)
+            assert any(f"rigops doctor rig2{number}" in line for line in found) != has_changes
 
 
 def test_the_first_line_is_what_the_changes_come_to() -> None:
@@ -107,6 +137,7 @@ def test_apply_repeats_what_changes_come_to_and_what_needs_attention() -> None:
 
     assert lines(result, has_changes=False) == [
         "rig  NCCL settings, 1 reboot",
+        "  files          change /etc/nccl.conf",
         "  reboot         a reboot would interrupt: kim is logged in",
         "  note           rigops plan shows 1 note",
         "  blocked        borg: x",
@@ -117,10 +148,66 @@ def test_a_warning_is_shown_where_apply_asks_and_other_notes_are_counted() -> No
     plan = Plan(changes=(FILE,), warnings=frozenset({"lactd undoes this"}))
     result = HostResult("rig", plan=plan, notices=("lactd undoes this", "a", "b"))
 
-    _, warning, others = lines(result, has_changes=False)
+    _, _, warning, others = lines(result, has_changes=False)
 
     assert warning == "  note           lactd undoes this"
     assert others == "                 rigops plan shows 2 more notes"
+
+
+def test_where_apply_asks_new_files_are_counted_and_others_named() -> None:
+    changes = (
+        *(Change("base", "file", f"/new{number}", None, "x\n") for number in range(7)),
+        *(Change("base", "unit", f"/changed{number}", "a\n", "b\n") for number in range(2)),
+        Change("base", "file", "/gone", "x\n", None),
+        Change("acs", "file", "/acs", "x\n", None),
+    )
+    result = HostResult("rig", plan=Plan(changes=changes), undeclared={"acs": ("/acs",)})
+
+    assert rows(result, has_changes=False) == [
+        "acs no longer declared here: undo /acs",
+        "files write 7 new files; change /changed0, /changed1; remove /gone",
+    ]
+
+
+def test_a_file_that_was_changed_by_hand_is_said_to_be_wherever_it_would_be_overwritten() -> None:
+    result = HostResult("rig", plan=Plan(changes=(replace(FILE, by_hand=True),)))
+
+    assert rows(result) == [
+        "base change /etc/nccl.conf (changed by hand since rigops wrote it)",
+    ]
+    assert rows(result, has_diffs=True)[1:] == ["# mine", "-A=1", "+A=2"]
+    assert rows(result, has_changes=False)[0] == (
+        "overwrites /etc/nccl.conf, changed by hand since rigops wrote it; a copy goes to "
+        "/var/lib/rigops/previous"
+    )
+
+
+def test_whose_declaration_is_overridden_is_said_by_plan_and_apply() -> None:
+    override = Override("gpu_power_limit", 240, "me@desktop", "2026-11-20T10:00:00Z")
+    result = HostResult("rig", plan=Plan(changes=(FILE,)), overrides=(override,))
+
+    for has_changes in (True, False):
+        assert rows(result, has_changes=has_changes)[0] == (
+            "overrides gpu_power_limit = 240, declared by me@desktop on 2026-11-20"
+        )
+    assert result.plan_json()["overrides"] == [
+        {
+            "key": "gpu_power_limit",
+            "value": 240,
+            "by": "me@desktop",
+            "at": "2026-11-20T10:00:00Z",
+        }
+    ]
+
+
+def test_what_an_undone_concern_leaves_behind_has_its_values() -> None:
+    plan = Plan(
+        headlines=(("gpu_tuning", "power limit 240 W -> 300 W on 4 cards"),),
+        changes=(Change("gpu_tuning", "file", "/f", "x\n", None),),
+        undeclared={"gpu_tuning": ("/f",)},
+    )
+
+    assert meaning(plan) == "undo gpu_tuning (power limit 240 W -> 300 W on 4 cards)"
 
 
 @pytest.mark.parametrize(
@@ -190,6 +277,7 @@ def test_packages_of_one_change_are_counted_and_those_that_go_are_named() -> Non
         "upgrade up 1 -> 2",
         "downgrade 3 packages 2 -> 1",
     ]
+    assert rows(result, has_changes=False) == rows(result)
     assert len(rows(result, has_diffs=True)) == 11
     assert "downgrade down2 2 -> 1" in rows(result, has_diffs=True)
 
@@ -245,9 +333,9 @@ def test_copies_that_may_hang_the_host_are_announced_by_plan_and_apply() -> None
 def test_a_removal_that_is_withheld_is_not_said_to_come() -> None:
     undeclared = {"acs": ("/f",)}
 
-    assert shown(undeclared=undeclared) == ["acs no longer declared: undo /f"]
+    assert shown(undeclared=undeclared) == ["acs no longer declared here: undo /f"]
     assert shown(undeclared=undeclared, withheld=(Withheld("acs", ("/f",)),)) == [
-        "acs no longer declared: kept; --prune undoes /f"
+        "acs no longer declared here: kept; --prune undoes /f"
     ]
 
 

@@ -110,7 +110,11 @@ def redirection_back(*, declared: bool) -> Generator[FileWorkCommand, None, None
         host.noop("nothing was cleared that is to be set again")
         return
     housekeeping(host, CONCERN, "what was cleared since the boot")
-    for port in host.get_fact(Acs).to_restore:
+    cleared = host.get_fact(Acs).to_restore
+    if cleared:
+        plural = "s" * (len(cleared) > 1)
+        headline(host, CONCERN, f"ACS redirection again on {len(cleared)} port{plural}")
+    for port in cleared:
         _announce(port, port.restored)
     # Not the installed one, which somebody may have changed.
     command = shlex.join(("sh", "-c", pack(ports.PROGRAM).text, ports.PROGRAM, "back"))

@@ -189,6 +189,19 @@ class NcclLines:
     conflicts: tuple[str, ...]  # somebody else's, with another value: ours are not written
 
 
+def nccl_headline(block: str, ours: Collection[str]) -> str:
+    """`block`: the lines of rigops as they are, with their marks."""
+    now = [line for line in block.splitlines() if not line.startswith("#")]
+    coming = [line for line in ours if line not in now]
+    going = [line for line in now if line not in ours]
+    parts = (
+        f"add {' '.join(coming)}" if coming else "",
+        f"remove {' '.join(going)}" if going else "",
+    )
+    words = "; ".join(filter(None, parts))
+    return f"NCCL settings ({words})" if words else "NCCL settings"
+
+
 def nccl_lines(declared: Iterable[tuple[str, str]], foreign: str) -> NcclLines:
     theirs: dict[str, tuple[str, str]] = {}
     for line in foreign.splitlines():

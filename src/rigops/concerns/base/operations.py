@@ -35,15 +35,11 @@ CONCERN: Final = "base"
 _LIMITS: Final = frozenset({decide.LOGIND, LOGINS, SERVICES, decide.SHM_PATH})
 _NCCL: Final = companion(decide.NCCL_CONF)
 
-_PARTS: Final = (
-    (_LIMITS, "limits"),
-    ({decide.NCCL_CONF, _NCCL}, "NCCL settings"),
-)
-
 
 def base(*, limits: model.Limits | None, nccl: tuple[tuple[str, str], ...] | None) -> None:
     """Have these limits and lines of nccl.conf; None is undeclared."""
     owned = Ownership.from_state(host.get_fact(RigopsState)).paths_of(CONCERN)
+    before = read_lines_file(host, decide.NCCL_CONF).parted.block if nccl or _NCCL in owned else ""
     wanted = LimitPlan()
     if limits is not None:
         found, around = host.get_fact(Limits), host.get_fact(LimitSurroundings)
@@ -76,9 +72,10 @@ def base(*, limits: model.Limits | None, nccl: tuple[tuple[str, str], ...] | Non
         )
     _undo(owned, is_declared=limits is not None or nccl is not None)
     changed = {change.subject for change in plan_of(host).changes if change.concern == CONCERN}
-    for paths, text in _PARTS:
-        if not changed.isdisjoint(paths):
-            headline(host, CONCERN, text)
+    if not changed.isdisjoint(_LIMITS):
+        headline(host, CONCERN, "limits")
+    if not changed.isdisjoint({decide.NCCL_CONF, _NCCL}):
+        headline(host, CONCERN, decide.nccl_headline(before, lines))
     if not changed.isdisjoint({LOGINS, SERVICES}):
         text = "logins and services that run now keep their limits until they are restarted"
         notice(host, CONCERN, text)

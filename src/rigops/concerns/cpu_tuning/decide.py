@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rigops.concerns.cpu_tuning.state import (
@@ -17,7 +17,7 @@ from rigops.concerns.cpu_tuning.state import (
     judge_policies,
     was_set,
 )
-from rigops.concerns.state import AS_DECLARED, NOT_HERE, UNKNOWN, State
+from rigops.concerns.state import AS_DECLARED, LEFT_OVER, NOT_HERE, UNKNOWN, State
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.cpufreq import SECTION as CPUFREQ
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -64,6 +64,21 @@ def judged(
     """`records`: those of rigops on the host."""
     was = was_set(records.get(RECORD, ""), boot_id)
     return judge_policies(declared, in_use(found), was, found.loadable)
+
+
+def headlines(pending: Iterable[State], *, is_declared: bool = True) -> Iterator[str]:
+    """Each change with its values, whichever policies have it.
+
+    `is_declared`: whether anything of the concern is; else the plan says of all that it is not.
+    """
+    alike = dict.fromkeys((_short(one.name), one.now, one.wanted, one.status) for one in pending)
+    for name, now, wanted, status in alike:
+        gone = " (no longer declared here)" if is_declared and status == LEFT_OVER else ""
+        yield f"{name} {now} -> {wanted}{gone}"
+
+
+def _short(name: str) -> str:
+    return "CPU governor" if name.endswith("governor") else "highest CPU frequency"
 
 
 def states(declared: Declared, snapshot: HostSnapshot) -> list[State]:

@@ -97,7 +97,8 @@ def policies_live(*, declared: Declared, command: str) -> Generator[FileWorkComm
     if not pending:
         host.noop("every CPU policy is as declared")
         return
-    headline(host, CONCERN, " and ".join(dict.fromkeys(map(_in_short, pending))))
+    for text in decide.headlines(pending):
+        headline(host, CONCERN, text)
     for state in pending:
         _announce(state)
     # The program itself as well: it names the policy that refuses, where a unit only fails.
@@ -117,9 +118,11 @@ def policies_undone() -> Generator[FileWorkCommand, None, None]:
         host.noop("nothing was set that is to be undone")
         return
     housekeeping(host, CONCERN, "what was set since the boot")
-    for state in _judged(Declared()):
-        if state.is_to_change:
-            _announce(state)
+    pending = [state for state in _judged(Declared()) if state.is_to_change]
+    for text in decide.headlines(pending, is_declared=False):
+        headline(host, CONCERN, text)
+    for state in pending:
+        _announce(state)
     # Not the installed one, which somebody may have changed.
     command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "back"))
     work = FileWork(before=owned, more_effects=(Effect(command),))
@@ -129,11 +132,6 @@ def policies_undone() -> Generator[FileWorkCommand, None, None]:
 def _judged(declared: Declared) -> list[State]:
     records, boot_id = host.get_fact(RigopsState).records, host.get_fact(Boot).boot_id
     return decide.judged(declared, host.get_fact(CpuFreq), records, boot_id)
-
-
-def _in_short(state: State) -> str:
-    what = "CPU governor" if state.name.endswith("governor") else "CPU up to"
-    return f"{what} {state.wanted}"
 
 
 def _announce(state: State) -> None:

@@ -10,7 +10,7 @@ from rigops.catalog import find_gpu
 from rigops.catalog.model import ARCHITECTURES
 from rigops.concerns.gpu_tuning import record
 from rigops.concerns.gpu_tuning.state import WORDS, Lowered, Shown, Wanted, judge_cards, state_of
-from rigops.concerns.state import REFUSED, State
+from rigops.concerns.state import LEFT_OVER, REFUSED, State
 from rigops.concerns.thermal_guard import record as guard
 from rigops.dataclass import dataclass
 from rigops.inventory.spec.choice import GpuIdentity, choose, uuids_of, without_a_card
@@ -374,6 +374,18 @@ def _shown(smi: SmiGpu) -> dict[str, Shown]:
 
 def _text(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
+
+
+def headlines(pending: Iterable[State], *, is_declared: bool = True) -> Iterator[str]:
+    """Each change with its values, and how many cards have it.
+
+    `is_declared`: whether anything of the concern is; else the plan says of all that it is not.
+    """
+    alike = Counter((one.name, one.now, one.wanted, one.status) for one in pending)
+    for (name, now, wanted, status), count in alike.items():
+        where = "for" if wanted == "on" else "on"
+        gone = " (no longer declared here)" if is_declared and status == LEFT_OVER else ""
+        yield f"{name} {now} -> {wanted} {where} {count} card{'s' * (count > 1)}{gone}"
 
 
 def subject(address: str, setting: str) -> str:

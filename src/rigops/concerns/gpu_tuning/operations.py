@@ -179,8 +179,8 @@ def settings_live(
     if not pending:
         host.noop("every card is as declared")
         return
-    count = len({one.subject for one in pending})
-    headline(host, CONCERN, f"settings of {count} GPU{'s' * (count > 1)}")
+    for text in decide.headlines(pending):
+        headline(host, CONCERN, text)
     for one in pending:
         _announce(one)
     # The program itself as well: it names the card that refuses, where a unit only fails.
@@ -200,7 +200,10 @@ def settings_undone() -> Generator[FileWorkCommand, None, None]:
         host.noop("nothing was set that is to be undone")
         return
     housekeeping(host, CONCERN, "what was set since the boot")
-    for one in reversed(_judged((), ())):
+    pending = _judged((), ())[::-1]
+    for text in decide.headlines(pending, is_declared=False):
+        headline(host, CONCERN, text)
+    for one in pending:
         _announce(one)
     # Not the installed one, which somebody may have changed.
     command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "undo"))

@@ -174,5 +174,7 @@ def _by_record(wanted: Wanted, recorded: str | None) -> State:
 def with_unit(setting: str, value: str) -> str:
     if setting == "persistence":
         return {"1": "on", "0": "off"}.get(value, "unknown")
+    if "." in value:  # nvidia-smi writes 300.00
+        value = value.rstrip("0").rstrip(".")
     unit = "W" if setting == "power" else "MHz"
     return f"{value} {unit}" if value else "as the driver chooses"

@@ -20,7 +20,7 @@ from rigops.errors import RigopsError
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, noted
-from rigops.ownership.owned_files import notice_left_alone, present
+from rigops.ownership.owned_files import is_changed_by_hand, notice_left_alone, present
 from rigops.ownership.ownership import Ownership, WantedFile, digest, reconcile
 from rigops.plan.change import Change, LaterChange
 from rigops.plan.commands import blocked
@@ -288,7 +288,7 @@ def _announce(
 ) -> None:
     """Arguments are permanent or on trial. One that becomes permanent is shown by its file."""
     for change in part.changes:
-        announce(host, change)
+        announce(host, replace(change, by_hand=is_changed_by_hand(host, change.subject)))
     if differs_on_trial and earlier != coming:
         before, after = (" ".join(arguments) or None for arguments in (earlier, coming))
         announce(host, Change(CONCERN, "argument", COMMAND_LINE, before, after))

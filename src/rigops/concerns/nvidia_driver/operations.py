@@ -280,6 +280,7 @@ def _without_a_driver(spec: RigSpec) -> None:
     owned = [path for path, file in files.items() if file.concern == CONCERN] or [record.PATH]
     pinned = recorded(host)
     if pinned is not None and (is_declared or may_undo(host, CONCERN, owned)):
+        headline(host, CONCERN, f"driver {pinned.version} no longer pinned")
         report_next_driver(host, pinned, catalog_of(host))
         driver_recorded(name="Record", driver=None)
 

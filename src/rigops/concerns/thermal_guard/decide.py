@@ -16,6 +16,9 @@ DEFAULT_HOLD_S: Final = 30
 DEFAULT_STEP: Final[ThermalAction] = "lower-power"
 _OLDEST_PYTHON: Final = (3, 8)
 _LEAST_THRESHOLD: Final = 50.0  # below, it is a distance to the limit and no temperature
+_UNITS: Final = {  # of the settings
+    "gpu": " °C", "memory": " °C", "margin": " °C", "hold": " s", "action": "", "sensor-loss": "",
+}  # fmt: skip
 _GRAVE: Final = frozenset({"stop-jobs", "poweroff"})
 
 
@@ -52,6 +55,21 @@ def settings(declared: Declared) -> tuple[str, ...]:
         f"action {declared.last_step}",
         f"sensor-loss {declared.last_of_loss}",
     )
+
+
+def headline(declared: Declared, before: str) -> str:
+    """`before`: the file as it is; of one that says something else, what changes."""
+    pairs = (line.partition(" ")[::2] for line in before.splitlines())
+    known = {name: value for name, value in pairs if name in _UNITS}
+    found = dict(line.split(" ", 1) for line in settings(declared))
+    changed = [name for name in found if known and known.get(name) != found[name]]
+    parts = [
+        f"{name} {known[name]} -> {found[name]}{_UNITS[name]}"
+        if name in known and name in changed
+        else f"{name} {found[name]}{_UNITS[name]}"
+        for name in changed or list(found)[:1]
+    ]
+    return f"thermal guard: {', '.join(parts)}"
 
 
 def blockers(declared: Declared, python: tuple[int, ...], report: SmiReport) -> Iterator[str]:

@@ -61,9 +61,10 @@ def thermal_guard(declared: Declared) -> None:
     owned_unit(name=UNIT, concern=CONCERN, unit=UNIT, content=render(f"{UNIT}.j2", program=PROGRAM))
     guard_restarted(name="The running guard")
     undo_undeclared(name="What is no longer declared", concern=CONCERN)
-    changed = {change.subject for change in plan_of(host).changes if change.concern == CONCERN}
+    changed = {one.subject: one for one in plan_of(host).changes if one.concern == CONCERN}
     if changed:
-        headline(host, CONCERN, f"thermal guard: {' '.join(decide.settings(declared)[:1])} °C")
+        before = changed[SETTINGS].before if SETTINGS in changed else None
+        headline(host, CONCERN, decide.headline(declared, before or ""))
 
 
 @operation()
@@ -102,8 +103,9 @@ def guard_undone() -> Generator[FileWorkCommand, None, None]:
     for uuid, card in record.lowered(state.records).items():
         if uuid == card.uuid:
             subject = f"GPU {card.address} power limit"
-            values = (f"{card.watts:g} W\n", f"{card.watts_before:g} W\n")
-            announce(host, Change(CONCERN, "setting", subject, *values))
+            before, after = f"{card.watts:g} W", f"{card.watts_before:g} W"
+            headline(host, CONCERN, f"{subject} {before} -> {after}")
+            announce(host, Change(CONCERN, "setting", subject, f"{before}\n", f"{after}\n"))
     # Not the installed program, which somebody may have changed.
     undo = shlex.join((PYTHON, "-I", "-c", pack(CONCERN).text, "undo"))
     command = f"systemctl stop {UNIT} || :\n[ ! -x {PYTHON} ] || {undo}"

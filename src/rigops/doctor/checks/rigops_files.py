@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rigops.ownership.ownership import OwnedFile
     from rigops.probe.sections.rigops_state import Present, RigopsState
 
-_AS_DECLARED = "`rigops plan` shows the difference; `rigops apply` puts it right"
+_AS_DECLARED = "`rigops plan -v` shows the difference; `rigops apply` puts it right"
 
 
 @Check("rigops.files", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("hands",))

@@ -16,7 +16,7 @@ from rigops.concerns.cpu_tuning.state import (
     named,
     was_set,
 )
-from rigops.concerns.state import REFUSED
+from rigops.concerns.state import DIFFERS, LEFT_OVER, REFUSED, State
 from rigops.probe.sections.cpufreq import CpuFreq, Policy
 from rigops.probe.sections.units import Unit, Units
 from tests.unit.cpu_policies import TREES, Tree
@@ -231,3 +231,16 @@ def test_policies_are_named_as_ranges(numbers: tuple[int, ...], text: str) -> No
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "rigops.cpu_tuning/1"}', "[" * 9999])
 def test_a_damaged_record_undoes_nothing(text: str) -> None:
     assert was_set(text, "boot") == {}
+
+
+def test_what_changes_is_said_once_with_its_values() -> None:
+    pending = [
+        State("", "host", "CPU policies 0-3 governor", "performance", "schedutil", DIFFERS),
+        State("", "host", "CPU policies 4-7 governor", "performance", "schedutil", DIFFERS),
+        State("", "host", "CPU policy 0 highest frequency", "4.2 GHz", "3 GHz", LEFT_OVER),
+    ]
+
+    assert list(decide.headlines(pending)) == [
+        "CPU governor schedutil -> performance",
+        "highest CPU frequency 3 GHz -> 4.2 GHz (no longer declared here)",
+    ]

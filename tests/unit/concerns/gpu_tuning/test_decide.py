@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from rigops import catalog
-from rigops.concerns.gpu_tuning import decide
+from rigops.concerns.gpu_tuning import decide, record
 from rigops.concerns.gpu_tuning.decide import Declared, TunedCard, Tuning
+from rigops.concerns.gpu_tuning.state import Wanted
 from rigops.concerns.registry import read
 from rigops.probe.lost_cards import ADVICE, LostCard
 from rigops.probe.smi.report import SmiGpu, SmiReport
@@ -211,3 +213,46 @@ def test_a_lost_card_blocks_in_the_words_and_with_the_advice_of_all_commands() -
 
 def test_a_whole_report_is_read() -> None:
     assert decide.unreadable(SmiReport(gpus=(GEFORCE,), is_complete=True)) == ""
+
+
+def test_what_changes_is_said_with_its_values_and_how_many_cards_have_it() -> None:
+    cards = decide.find_cards(SmiReport(gpus=(GEFORCE, SECOND)), catalog.load())
+    wanted = [Wanted(one.key, one.identity.address, "power", "285") for one in cards]
+    wanted.append(Wanted(cards[0].key, A, "persistence", "0"))
+    judged = decide.judged(wanted, cards, {}, "boot")
+
+    assert list(decide.headlines(judged)) == [
+        "power limit 350 W -> 285 W on 2 cards",
+        "persistence on -> off on 1 card",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("is_declared", "ends"), [(True, " (no longer declared here)"), (False, "")]
+)
+def test_a_limit_that_is_no_longer_declared_is_said_with_the_one_that_comes_back(
+    *, is_declared: bool, ends: str
+) -> None:
+    records = {
+        record.PATH: json.dumps(
+            {
+                "schema": "rigops.gpu_tuning/1",
+                "boot_id": "boot",
+                "settings": [
+                    {
+                        "card": uuid,
+                        "address": at,
+                        "setting": "power",
+                        "value": "240",
+                        "was": "300.00",
+                    }
+                    for at, uuid in UUIDS.items()
+                ],
+            }
+        )
+    }
+    judged = decide.judged((), (), records, "boot")
+
+    assert list(decide.headlines(judged, is_declared=is_declared)) == [
+        f"power limit 240 W -> 300 W on 2 cards{ends}"
+    ]

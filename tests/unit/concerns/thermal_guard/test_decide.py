@@ -119,3 +119,15 @@ def test_the_python_of_a_host_is_read(
     text: str, version: tuple[int, ...], unparsed: tuple[str, ...]
 ) -> None:
     assert parse(text) == HostPython(version=version, unparsed=unparsed)
+
+
+@pytest.mark.parametrize(
+    ("before", "says"),
+    [
+        ("", "gpu 83 °C"),
+        ("# by rigops\ngpu 90\nhold 30\naction lower-power\n", "gpu 90 -> 83 °C"),
+        ("hold 60\ngpu 83\naction notify\n", "hold 60 -> 30 s, action notify -> lower-power"),
+    ],
+)
+def test_the_plan_says_which_settings_of_the_guard_change(before: str, says: str) -> None:
+    assert decide.headline(declare(83), before).startswith(f"thermal guard: {says}")
