@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.apply_common import (
+    called_again,
     conclude,
     consent_options,
     fleet_run,
@@ -114,4 +115,5 @@ def command(
     )
     with fleet_run(hosts, options) as (run, screen):
         ending = apply(run, screen)
-    return conclude(run, ending, as_json=as_json)
+    again = called_again(inventory_argument, inventory_path, limit)
+    return conclude(run, ending, as_json=as_json, again=again)

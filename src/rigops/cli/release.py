@@ -10,13 +10,14 @@ import click
 
 from rigops.cli.apply_common import conclude, consent_options, fleet_run
 from rigops.cli.hosts import choose_hosts, host_options
-from rigops.cli.options import inventory_option
+from rigops.cli.options import default_inventory, inventory_option
 from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection
 from rigops.converge.flow import carry_out
 from rigops.converge.request import RunOptions
 from rigops.inventory.spec import RigSpec
 from rigops.record import journal
+from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rigops.cli.hosts import AskAccess
@@ -74,7 +75,16 @@ def command(
     )
     with fleet_run(requests, options) as (run, screen):
         ending = carry_out(run, screen, _question, then=lambda: run.forget(_keep))
-    return conclude(run, ending, as_json=as_json, words=_WORDS, is_recorded=False)
+    code = conclude(run, ending, as_json=as_json, words=_WORDS, is_recorded=False)
+    is_over = not (ending.is_declined or ending.is_interrupted)
+    gone = {one.host for one in run.results if is_over and one.outcome in {"converged", "changed"}}
+    declared = [host.name for host in chosen if host.spec is not None and host.name in gone]
+    if declared and not as_json:
+        file = (inventory_path or default_inventory()).name
+        print_lines(
+            f"Next: take {', '.join(declared)} out of {file}; `rigops apply` sets it up again"
+        )
+    return code
 
 
 def _question(run: FleetRun) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.verdict import FAIL, SKIPPED, STATUS_OF
+from rigops.preflight.headline import failure_text, stopgap
 from rigops.record import Pair
 from rigops.record.failed_proof import BEGUN, FailedProof
 
@@ -38,7 +39,14 @@ def failure(found: HostFound, at: str, versions: Mapping[str, str]) -> FailedPro
     if found.status != FAIL:
         return None
     failed = tuple(pair for pair in pairs_of(found) if STATUS_OF.get(pair.verdict) == FAIL)
-    return FailedProof(at=at, versions=versions, pairs=failed, reasons=found.reasons)
+    return FailedProof(
+        at=at,
+        versions=versions,
+        pairs=failed,
+        reasons=found.reasons,
+        failure=failure_text(found),
+        stopgap=stopgap(found),
+    )
 
 
 def only_over(found: HostFound, begun_now: FailedProof | None) -> FailedProof | None:

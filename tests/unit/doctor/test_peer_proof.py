@@ -100,8 +100,18 @@ def test_a_proof_of_copies_alone_is_not_all_that_can_be_proven() -> None:
         "proven 2026-11-20, level L1; rigops preflight can go on to L5",
     )
 
+
+@pytest.mark.parametrize("level", ["", "L5"])  # as some versions recorded it
+def test_where_no_pair_has_access_nothing_is_called_proven(level: str) -> None:
     refused = tuple(replace(one, verdict="not_granted") for one in PROOF.pairs)
-    assert look(proven=replace(PROOF, level="L1", pairs=refused).to_json()).status == "ok"
+    one = look(proven=replace(PROOF, level=level, pairs=refused).to_json())
+
+    count = len(PROOF.pairs)
+    nothing = f"no pair has peer access ({count} of {count})"
+    assert (one.status, one.summary) == (
+        "skipped",
+        f"nothing to prove: preflight of 2026-11-20, {nothing}",
+    )
 
 
 @pytest.mark.parametrize(

@@ -418,8 +418,7 @@ def test_hosts_that_did_not_make_it_are_named_with_the_reason_and_the_fix() -> N
 
     assert said == [
         "well changed, now as declared (0.0 s)",
-        "rig not reached (0.0 s)",
-        f"    {DEAD.message}",
+        f"rig not reached: {DEAD.message} (0.0 s)",
         f"    fix: {DEAD.fix}",
         "odd refused, not touched (0.0 s)",
         f"    ignored: borg: rigops {__version__} cannot set it",
