@@ -31,11 +31,16 @@ def in_a_word(found: HostFound) -> str:
 
 
 def failure_text(found: HostFound) -> str:
-    """The commonest failure of pairs with where it was seen; else the first reason."""
+    """That of pairs; else the first reason."""
+    reason = next(iter(found.reasons), "") or (found.error.message if found.error else "")
+    return failure_of_pairs(found) or reason.partition("; fix:")[0]
+
+
+def failure_of_pairs(found: HostFound) -> str:
+    """The commonest, with where it was seen; empty where none failed."""
     failed = [pair for pair in found.pairs if STATUS_OF[pair.verdict] == FAIL]
     if not failed:
-        reason = next(iter(found.reasons), "") or (found.error.message if found.error else "")
-        return reason.partition("; fix:")[0]
+        return ""
     ((verdict, count),) = Counter(pair.verdict for pair in failed).most_common(1)
     first = next(pair for pair in failed if pair.verdict == verdict)
     evidence = " ".join(first.evidence)

@@ -65,11 +65,11 @@ def closing_lines(
     if len(rows) == 1:
         step = rows[0].step
         return [*total, *([f"Next: {_command(step, [rows[0].host], 1, again)}"] if step else ())]
-    total = total or [_count(rows)]
-    if not any(row.step for row in rows):
-        return [*total] if rows else []
     alike = grouped(rows, lambda row: (row.status, row.result, row.reason, row.step))
     ordered = sorted(alike.values(), key=lambda same: WORST_FIRST.index(same[0].status))
+    total = total or [_count([row for same in ordered for row in same])]
+    if not any(row.step for row in rows):
+        return [*total] if rows else []
     cells = [_cells(same, len(rows), again) for same in ordered]
     widths = [max(map(len, column)) for column in zip(_HEADS, *cells, strict=True)]
     is_wide = sum(widths) + len(_GAP) * 3 <= width

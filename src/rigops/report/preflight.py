@@ -18,7 +18,7 @@ from rigops.hostside.p2p.verdict import (
     WARN,
 )
 from rigops.preflight.environment import environment
-from rigops.preflight.headline import failure_text
+from rigops.preflight.headline import failure_of_pairs, failure_text
 from rigops.preflight.paragraph import paragraph
 from rigops.record.proven import no_access
 from rigops.report.closing import Row, Step, step_after
@@ -101,7 +101,7 @@ def _proven(host: HostFound) -> str:
 
 def _host(host: HostFound, width: int) -> Iterator[str]:
     about = [host.nothing_to_prove or _styled(host.status)]
-    if host.status == FAIL and (failed := failure_text(host)):
+    if failed := failure_of_pairs(host):
         about = [f"{_styled(host.status)}: {failed}"]
     elif host.level:
         about.append(f"level {host.level}")

@@ -95,7 +95,7 @@ def test_the_end_of_an_apply_is_a_table_with_the_next_command_of_each_trouble() 
         ("rig2", "changed", "proven L5", "-"),
     ]
     assert total == (
-        "7 hosts: 1 fail, 1 changed, 1 waits, 1 skipped, 1 not reached, 1 kept, 1 refused."
+        "7 hosts: 1 fail, 1 refused, 1 skipped, 1 not reached, 1 waits, 1 kept, 1 changed."
     )
 
 
