@@ -6,10 +6,12 @@ import re
 
 from rigops.converge.result import Blocker, HostResult, Stage, Withheld
 from rigops.errors import HostError
+from rigops.hosts.engines import HostAnswer
 from rigops.hostside.p2p.verdict import STATUS_OF
 from rigops.plan.change import Change, Plan
 from rigops.preflight.found import CollectivesFound, GpuSeen, HostFound, PairFound
 from rigops.report.apply import outcome_lines
+from rigops.report.backup_rows import backup_rows
 from rigops.report.closing import Again, closing_lines
 from rigops.report.host_rows import apply_rows, plan_rows
 from rigops.report.plan import plan_lines, total_lines
@@ -194,3 +196,29 @@ def test_a_narrow_terminal_has_the_command_below_and_whole() -> None:
 
     assert "next: rigops doctor -i rack.py rig1" in [line.strip() for line in said]
     assert all(len(line) <= 60 for line in said)
+
+
+def test_a_backup_of_several_hosts_names_the_first_error_of_each() -> None:
+    failed = {"errors": [{"message": "data3: the server is full", "fix": "free some space"}]}
+    rows = backup_rows(
+        [
+            HostAnswer(host="data1", status="ok", value={}),
+            HostAnswer(host="data3", status="fail", value=failed),
+            HostAnswer(host="rig4", error=SUDO),
+            HostAnswer(host="rig5", status="fail", value={"result": "wrong"}),
+        ]
+    )
+
+    said = text(closing_lines(rows, 110, Again()))
+
+    assert [tuple(re.split(r" {2,}", line)) for line in said[1:-1]] == [
+        ("data3", "FAIL", "data3: the server is full", "rigops snapshots data3"),
+        ("rig5", "FAIL", "wrong", "rigops snapshots rig5"),
+        (
+            "rig4",
+            "skipped",
+            "sudo wants a password (--ask-sudo-password)",
+            "rigops backup --ask-sudo-password rig4",
+        ),
+        ("data1", "ok", "-", "-"),
+    ]

@@ -223,6 +223,19 @@ def test_of_more_than_three_hosts_each_is_a_row() -> None:
     ]
 
 
+def test_24_hosts_with_3_in_trouble_fit_50_lines_and_each_trouble_has_its_next_command() -> None:
+    well = [report(f"rig{n:02}", *WELL) for n in range(1, 21)]
+    alike = [report(name, BY_HAND) for name in ("rig21", "rig22")]
+    error = HostError("refused", "me@rig24:22: connection refused")
+
+    said = lines(*well, *alike, report("rig23", BAD), report("rig24", error=error))
+
+    assert len(said) <= 50
+    for host in ("rig23", "rig24", "rig21 rig22"):
+        assert any(line.endswith(f"rigops doctor -i rack.py {host}") for line in said), host
+    assert any(line.startswith("rig01, rig02 and 18 more  ok ") for line in said)
+
+
 def test_a_note_is_two_lines_and_its_fix() -> None:
     long = f"without root: {', '.join(['section'] * 40)} may be incomplete; fix: log in as root"
 
