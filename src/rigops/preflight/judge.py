@@ -43,7 +43,7 @@ _SLOWER_WITH_P2P: Final = 0.9  # closer than that is noise
 _LEFT_OUT: Final = ("skipped", "unknown")
 _WHY_COLLECTIVES_FAIL: Final = {
     "p2p": "all-reduce by NCCL fails with P2P and is right without; fix: train with "
-    "NCCL_P2P_DISABLE=1 until it is mended",
+    "NCCL_P2P_DISABLE=1 until preflight passes",
     "other": "all-reduce by NCCL fails without P2P as well, so P2P is not the cause; fix: look at "
     "the cards, their slots and the memory of the host; NCCL_P2P_DISABLE=1 does not help",
 }

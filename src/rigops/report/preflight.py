@@ -155,7 +155,7 @@ def _cell(
     color = _COLORS[_status(pair)]
     if pair.verdict != "ok":
         level = "" if pair.verdict in (*REFUSED, "skipped", "unknown") else f" {pair.level}"
-        return f"{pair.verdict}{level}", color
+        return f"{_word(pair)}{level}", color
     speed = "" if pair.gb_per_s is None else f"{pair.gb_per_s:.1f} GB/s "
     return f"{speed}{'copied' if pair.is_only_copied else pair.level}", color
 
@@ -197,7 +197,9 @@ def _collectives(host: HostFound, width: int) -> Iterator[str]:
 
 
 def _word(pair: PairFound) -> str:
-    return "copied" if pair.is_only_copied else pair.verdict
+    if pair.is_only_copied:
+        return "copied"
+    return "no access" if pair.verdict == "not_granted" else pair.verdict.replace("_", " ")
 
 
 def _status(pair: PairFound) -> str:

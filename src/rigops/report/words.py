@@ -13,7 +13,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 MARGIN: Final = " " * 4
-_ADDRESS: Final = re.compile(r"^\S{1,300}:[0-9]{1,5}: ")
+_PLACE: Final = re.compile(r"^\S{1,300}(?: \(\S{1,300}\)|:[0-9]{1,5}): ")
 # A line of authorized_keys, which is copied: in pieces it lets nobody in.
 _TO_COPY: Final = 'restrict,command="'
 
@@ -28,7 +28,7 @@ def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 
 def without_place(message: str, host: str) -> str:
     """Of an error, where a row or line names the host already."""
-    return _ADDRESS.sub("", message).removeprefix(f"{host}: ")
+    return _PLACE.sub("", message).removeprefix(f"{host}: ")
 
 
 def clipped(text: str, width: int) -> str:

@@ -147,6 +147,16 @@ def test_a_failure_counts_whatever_was_proven_and_names_its_pairs() -> None:
     assert "not proven" in look("p2p.grant", failed=FAILURE.to_json()).summary
 
 
+def test_a_failure_is_named_as_preflight_named_it() -> None:
+    text = "wrong data on 2 of 2 pairs (L1, 1 MiB)"
+
+    one = look(failed=replace(FAILURE, failure=text).to_json())
+
+    assert one.summary == f"the preflight of 2026-11-21 failed: {text}"
+    assert one.fix is not None
+    assert one.fix.text.startswith('until a preflight passes declare "nccl": ')
+
+
 def test_one_whose_end_nobody_saw_names_what_it_was_about() -> None:
     begun = replace(FAILURE, pairs=(Pair(A, B, BEGUN, None),) * 4).to_json()
 

@@ -20,7 +20,7 @@ from rigops.report.terminal import rendered, visible
 A, B = "0000:0a:00.0", "0000:0b:00.0"
 RACK = Again(("-i", "rack.py"), is_whole=True)
 SUDO = HostError("sudo", "rig4: sudo wants a password", "use --ask-sudo-password, or ...")
-REFUSED = HostError("refused", "10.0.0.4:22: Connection refused", "is sshd on?")
+REFUSED = HostError("refused", "rig5 (me@10.0.0.4:22): Connection refused", "is sshd on?")
 LIMIT = Plan(changes=(Change("gpu_tuning", "setting", "power limit", "350 W", "285 W"),))
 
 

@@ -23,8 +23,8 @@ _WHY: Final = (
 )
 _FIX: Final = Fix(
     kind="hands",
-    text="resolve what the other findings name, then run `rigops apply`, which proves it again; "
-    'until then declare "nccl": {"NCCL_P2P_DISABLE": "1"}',
+    text='until a preflight passes declare "nccl": {"NCCL_P2P_DISABLE": "1"}; resolve what the '
+    "other findings name, then run `rigops apply`, which proves it again",
 )
 
 
@@ -76,8 +76,10 @@ def _failed(failed: FailedProof | None) -> str:
         return (
             f"the preflight of {day} was interrupted, or the machine hung: {_named(failed.pairs)}"
         )
-    what = f"{failed.pairs[0].verdict}, {_named(failed.pairs)}" if failed.pairs else ""
-    return f"the preflight of {day} failed: {what or '; '.join(failed.reasons) or 'no details'}"
+    what = failed.failure or "; ".join(failed.reasons) or "no details"
+    if failed.pairs and not failed.failure:  # as some versions recorded it
+        what = f"{failed.pairs[0].verdict}, {_named(failed.pairs)}"
+    return f"the preflight of {day} failed: {what}"
 
 
 def _named(pairs: Sequence[Pair]) -> str:
