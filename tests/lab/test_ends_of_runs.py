@@ -68,8 +68,8 @@ def test_a_failed_proof_is_the_last_word_of_an_apply(laptop: Laptop, hosts: list
     assert f"Do not train with P2P: declare {STOPGAP}" in words
     assert rows(said) == {
         "wrong": ["FAIL", f"P2P: {WRONG}", "rigops doctor wrong"],
-        "none": ["changed", NO_ACCESS, "-"],
-        "one": ["changed", "1 GPU: nothing to prove", "-"],
+        "none": ["changed", NO_ACCESS],
+        "one": ["changed", "1 GPU: nothing to prove"],
         "dead": ["not reached", "Connection refused", "rigops doctor dead"],
     }
     record = json.loads(hosts[0].run("cat /var/lib/rigops/failed_proof.json").stdout)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.report.terminal import styled
-from rigops.report.words import clipped, grouped, without_place
+from rigops.report.words import grouped, without_place, wrapped
 
 if TYPE_CHECKING:
     from rigops.errors import HostError
@@ -60,7 +60,8 @@ def closing_lines(
 ) -> list[str]:
     """A table of several hosts, the worst first, equal ones together; of one host its next command.
 
-    Without a table where nothing is to be done. `total`: lines instead of the count of results.
+    Without a table where nothing is to be done. Where it is too wide, commands have lines of their
+    own, which are never wrapped. `total`: lines instead of the count of results.
     """
     if len(rows) == 1:
         step = rows[0].step
@@ -73,17 +74,21 @@ def closing_lines(
     cells = [_cells(same, len(rows), again) for same in ordered]
     widths = [max(map(len, column)) for column in zip(_HEADS, *cells, strict=True)]
     is_wide = sum(widths) + len(_GAP) * 3 <= width
-    lead = sum(widths[:2]) + len(_GAP) * 2
-    lines = [_GAP.join(f"{head:{wide}}" for head, wide in zip(_HEADS, widths, strict=True))]
-    lines = [lines[0].rstrip() if is_wide else lines[0].partition(_HEADS[3])[0].rstrip()]
+    if not is_wide:
+        widths[2] = 0
+    margin = " " * (sum(widths[:2]) + len(_GAP) * 2)
+    lines = [
+        _GAP.join(f"{head:{wide}}" for head, wide in zip(_HEADS, widths, strict=True)).rstrip()
+    ]
     for same, (hosts, result, reason, command) in zip(ordered, cells, strict=True):
         colored = styled(f"{result:{widths[1]}}", fg=_COLORS[same[0].status])
         start = f"{hosts:{widths[0]}}{_GAP}{colored}{_GAP}"
         if is_wide:
             lines.append(f"{start}{reason:{widths[2]}}{_GAP}{command}".rstrip())
             continue
-        lines.append(f"{start}{clipped(reason, width - lead)}")
-        lines += [f"{' ' * lead}next: {command}"] if same[0].step else []
+        first, *rest = wrapped(reason, width, margin)
+        lines += [f"{start}{first.removeprefix(margin)}", *rest]
+        lines += [f"{margin}{command}"] if command else []
     return [*lines, *total]
 
 
@@ -104,8 +109,9 @@ def _cells(same: Sequence[Row], in_all: int, again: Again) -> tuple[str, str, st
     hosts = [row.host for row in same]
     more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
     step = same[0].step
-    command = _command(step, hosts, in_all, again) if step else "-"
-    return f"{', '.join(hosts[:_NAMED])}{more}", same[0].result, same[0].reason or "-", command
+    command = _command(step, hosts, in_all, again) if step else ""
+    reason = " ".join(same[0].reason.split()) or "-"
+    return f"{', '.join(hosts[:_NAMED])}{more}", same[0].result, reason, command
 
 
 def _command(step: Step, hosts: Sequence[str], in_all: int, again: Again) -> str:

@@ -111,18 +111,18 @@ def _row(host: HostReport, *, is_shown: bool, has_plan: bool) -> Row:
     step = Step("doctor", ("-v",) if is_shown else ())
     if is_shown and has_plan and any(fix.by_apply for fix in fixes):
         step = Step("plan")
-    return Row(host.host, status, result, _worst(host), step)
+    return Row(host.host, status, result, _worst(host, has_summary=not is_shown), step)
 
 
-def _worst(host: HostReport) -> str:
-    """The first with its summary, the others by id."""
+def _worst(host: HostReport, *, has_summary: bool) -> str:
+    """By id, the first with its summary."""
     findings = [
         one for one in _by_urgency(host) if one.status in {"fail", "warn"} or _is_grave(one)
     ]
     if not findings:
         return ""
     first, *others = dict.fromkeys(one.id for one in findings)
-    named = f"{first} ({_about(findings[0])}{findings[0].summary})"
+    named = f"{first} ({_about(findings[0])}{findings[0].summary})" if has_summary else first
     return ", ".join((named, *others))
 
 

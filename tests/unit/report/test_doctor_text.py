@@ -77,9 +77,9 @@ def test_a_finding_is_a_line_and_its_fix_another_and_the_worst_host_is_first() -
         "well  ok  Debian 12, kernel 6.1.0-31, 3x RTX 3090",
         "  2 ok",
         "",
-        "host  result  reason                            next",
-        "rig   FAIL    iommu.mode (translated), drv.pin  rigops plan -i rack.py --limit rig",
-        "well  ok      -                                 -",
+        "host  result  reason               next",
+        "rig   FAIL    iommu.mode, drv.pin  rigops plan -i rack.py --limit rig",
+        "well  ok      -",
         "2 hosts: 1 fail, 1 ok. To fix: 1 with rigops apply, 1 by hand.",
         f"Next: declare the fixes, then {STEPS.plan}    Details: add -v, or --explain iommu.mode",
     ]
@@ -212,11 +212,11 @@ def test_of_more_than_three_hosts_each_is_a_row() -> None:
     said = lines(*hosts, report("lost", error=error), report("rig", BAD, BY_HAND, *grave), width=80)
 
     assert said == [
-        "host                     result   reason",
+        "host                     result   reason  next",
         "rig                      FAIL     iommu.mode (translated), u.0, drv.pin",
-        "                                  next: rigops doctor -i rack.py rig",
+        "                                  rigops doctor -i rack.py rig",
         "lost                     unknown  not reached: connection refused",
-        "                                  next: rigops doctor -i rack.py lost",
+        "                                  rigops doctor -i rack.py lost",
         "well0, well1 and 1 more  ok       -",
         "5 hosts: 1 fail, 3 ok, 1 unknown. To fix: 1 with rigops apply, 1 by hand. 1",
         "check could not be judged.",
