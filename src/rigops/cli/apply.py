@@ -115,5 +115,5 @@ def command(
     )
     with fleet_run(hosts, options) as (run, screen):
         ending = apply(run, screen)
-    again = called_again(inventory_argument, inventory_path, limit)
+    again = called_again(inventory_argument, inventory_path, limit=limit, only=only, skip=skip)
     return conclude(run, ending, as_json=as_json, again=again)

@@ -129,11 +129,21 @@ def select_hosts(
     return host_requests(inventory, limit), selection, inventory.digest
 
 
-def called_again(argument: Path | None, option: Path | None, limit: Sequence[str]) -> Again:
-    """`limit`: hosts that were named, also by the argument where that is no file."""
+def called_again(
+    argument: Path | None,
+    option: Path | None,
+    *,
+    limit: Sequence[str],
+    only: Sequence[str],
+    skip: Sequence[str],
+) -> Again:
+    """As `select_hosts` understood it."""
     file = option or (argument if argument is not None and argument.exists() else None)
     is_whole = not limit and (argument is None or argument.exists())
-    return Again(("-i", str(file)) if file else (), is_whole=is_whole)
+    chosen = (("--only", only), ("--skip", skip))
+    selection = [word for name, given in chosen if given for word in (name, ",".join(given))]
+    inventory = ("-i", str(file)) if file else ()
+    return Again(inventory, is_whole=is_whole, selection=tuple(selection))
 
 
 @contextmanager

@@ -217,7 +217,7 @@ def _next_steps(
 
     inventory = ("-i", str(inventory_path)) if inventory_path else ()
     read = ["--from", str(bundles[0]) if len(bundles) == 1 else "BUNDLE"] if bundles else []
-    again = Again(inventory, tuple(read))
+    again = Again(inventory, bundles=tuple(read))
     if any(specs):
         return NextSteps(again, shlex.join(["rigops", "plan", *inventory[1:]]))
     return NextSteps(again, "" if bundles else "rigops init", before_plan="")

@@ -71,7 +71,7 @@ def command(
     else:
         width = text_width()
         lines = plan_lines(run.results, width, has_diffs=is_verbose())
-        again = called_again(inventory_argument, inventory_path, limit)
+        again = called_again(inventory_argument, inventory_path, limit=limit, only=only, skip=skip)
         total = total_lines(run.results, width)
         print_lines(*lines, "", *closing_lines(plan_rows(run.results), width, again, total))
     codes = (result.plan_code for result in run.results)

@@ -20,6 +20,8 @@ _FAILURES: Final = {
     "error": "CUDA errors",
     "hardware": "wrong data through host memory too",
 }
+NO_P2P: Final = '"nccl": {"NCCL_P2P_DISABLE": "1"}'
+
 _SIZE: Final = re.compile(r"\b[0-9]+ (?:B|KiB|MiB)\b")
 _AT_ONCE: Final = "all pairs at once"
 

@@ -47,12 +47,14 @@ class Row:
 class Again:
     """How a run was called.
 
-    `inventory`: its option. `bundles`: those of doctor. `is_whole`: it took all of its hosts.
+    `inventory`: its option. `is_whole`: it took all of its hosts. `bundles`: what doctor read.
+    `selection`: --only and --skip.
     """
 
     inventory: tuple[str, ...] = ()
-    bundles: tuple[str, ...] = ()
     is_whole: bool = False
+    bundles: tuple[str, ...] = ()
+    selection: tuple[str, ...] = ()
 
 
 def closing_lines(
@@ -116,11 +118,11 @@ def _cells(same: Sequence[Row], in_all: int, again: Again) -> tuple[str, str, st
 
 def _command(step: Step, hosts: Sequence[str], in_all: int, again: Again) -> str:
     named: Sequence[str] = hosts
+    own = again.bundles if step.command == "doctor" else ()
     if step.command in _BY_LIMIT:
         is_every = again.is_whole and len(hosts) == in_all
-        named = () if is_every else ("--limit", ",".join(hosts))
-    read = again.bundles if step.command == "doctor" else ()
-    return shlex.join(["rigops", step.command, *again.inventory, *read, *step.options, *named])
+        named, own = () if is_every else ("--limit", ",".join(hosts)), again.selection
+    return shlex.join(["rigops", step.command, *again.inventory, *own, *step.options, *named])
 
 
 def _count(rows: Sequence[Row]) -> str:

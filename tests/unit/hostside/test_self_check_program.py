@@ -21,7 +21,8 @@ from rigops.concerns.monitoring.checking.findings import Found, merged, parse_an
 from rigops.concerns.monitoring.checking.news import news, parse_entries
 from rigops.hostside.packing import pack
 from rigops.preflight.found import HostFound, PairFound
-from rigops.preflight.results import failure
+from rigops.preflight.headline import NO_P2P
+from rigops.preflight.results import begun, failure
 from tests.unit.hostside.exposition import parse
 from tests.unit.hostside.waiting import PATIENCE_S, until
 
@@ -418,6 +419,7 @@ def test_the_notice_of_a_failed_proof_says_what_failed_and_what_to_declare(rig: 
 
     _, told, _ = rig.report()
 
+    assert NO_P2P in begun(pairs, "2026-11-20T10:00:00Z", {}).to_json().replace("\\", "")
     assert told.startswith(
         "fail: p2p.proof, host: the preflight of 2026-11-20 failed: wrong data on 1 of 1 pairs "
         '(L1, 4 KiB); do not train with P2P: declare "nccl": {"NCCL_P2P_DISABLE": "1"}\n'

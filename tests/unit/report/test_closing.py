@@ -112,7 +112,8 @@ def test_of_one_host_a_plan_says_what_to_type_next() -> None:
     rows = plan_rows([HostResult("rig", plan=LIMIT)])
 
     assert closing_lines(rows, 80, RACK)[-1] == "Next: rigops apply -i rack.py"
-    assert closing_lines(rows, 80, Again())[-1] == "Next: rigops apply --limit rig"
+    some = Again(selection=("--only", "acs,borg"))
+    assert closing_lines(rows, 80, some)[-1] == "Next: rigops apply --only acs,borg --limit rig"
 
 
 def test_one_card_and_no_access_are_never_called_proven() -> None:

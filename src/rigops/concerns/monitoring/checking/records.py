@@ -147,11 +147,10 @@ def _failed(record: Mapping[str, Any]) -> str:
     """What failed, and what to declare. Records of old have neither."""
     day = str(record["at"])[:10]
     what = record.get("failure")
-    if not what:
-        return f"the preflight of {day} failed or was interrupted"
+    how = f"failed: {what}" if what else "failed or was interrupted"
     until = record.get("stopgap")
     advice = f"; do not train with P2P: declare {until}" if until else ""
-    return clean(f"the preflight of {day} failed: {what}{advice}")
+    return clean(f"the preflight of {day} {how}{advice}")
 
 
 def _passed(record: Mapping[str, Any], when: str) -> str:
