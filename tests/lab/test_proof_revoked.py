@@ -76,7 +76,7 @@ def test_a_failed_preflight_revokes_it_on_the_host_until_one_has_passed(
     assert host.run(RECORDS).stdout.split() == ["failed_proof.json"]
     assert last_run(laptop) == ("not_proven", "fail")
     status, summary = doctor(laptop)
-    assert (status, "failed: hang" in summary) == ("fail", True)
+    assert (status, "failed: copies hang" in summary) == ("fail", True)
     assert applied(laptop, 1) == ("converged", "fail")
     assert last_run(laptop) == ("converged", "fail")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.apply_common import (
+    called_again,
     conclude,
     consent_options,
     fleet_run,
@@ -116,4 +117,5 @@ def command(
     )
     with fleet_run(requests, options) as (run, screen):
         ending = apply(run, screen)
-    return conclude(run, ending, as_json=as_json)
+    again = called_again(hosts, inventory_path, limit=limit, only=only, skip=skip)
+    return conclude(run, ending, as_json=as_json, again=again)

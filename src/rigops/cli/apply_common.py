@@ -19,6 +19,7 @@ from rigops.cli.options import (
     Command,
     combined,
     host_arguments,
+    is_verbose,
     read_inventory,
     words,
 )
@@ -35,6 +36,8 @@ from rigops.errors import RigopsError, usage_error
 from rigops.inventory.spec.names import did_you_mean
 from rigops.record import lockfile as lock
 from rigops.report.apply import outcome_lines
+from rigops.report.closing import MOST_IN_FULL, Again, closing_lines
+from rigops.report.host_rows import apply_rows
 from rigops.report.preflight import preflight_lines
 from rigops.report.terminal import print_lines
 from rigops.transport import Target
@@ -110,6 +113,21 @@ def select_hosts(
     _require_hosts(inventory, hosts, "HOST")
     _require_hosts(inventory, limit, "--limit")
     return host_requests(inventory, (*hosts, *limit)), selection, inventory.digest
+
+
+def called_again(
+    hosts: Sequence[str],
+    inventory_path: Path | None,
+    *,
+    limit: Sequence[str],
+    only: Sequence[str],
+    skip: Sequence[str],
+) -> Again:
+    """As `select_hosts` takes it."""
+    chosen = (("--only", only), ("--skip", skip))
+    selection = [word for name, given in chosen if given for word in (name, ",".join(given))]
+    inventory = ("-i", str(inventory_path)) if inventory_path else ()
+    return Again(inventory, is_whole=not (hosts or limit), selection=tuple(selection))
 
 
 @contextmanager
@@ -189,8 +207,12 @@ def conclude(
     *,
     as_json: bool,
     words: Mapping[str, str] | None = None,
+    again: Again | None = None,
 ) -> int:
-    """Record and report the run. A record that fails is an error after the report."""
+    """Record and report the run. A record that fails is an error after the report.
+
+    `again`: of an apply, which ends with what to type next.
+    """
     if ending.is_declined:
         if as_json:
             _report(run.results, as_json=True)
@@ -198,10 +220,10 @@ def conclude(
     if ending.is_interrupted:
         print_lines("", "Interrupted. The state of each host:", err=True)
     unrecorded = record(run, _tell)
-    proofs = [result.preflight for result in run.results if result.preflight]
-    if proofs and not as_json:
-        print_lines(*preflight_lines(proofs, text_width()))
     _report(run.results, as_json=as_json, words=words, shown=ending.shown)
+    if again and not as_json:
+        lines = closing_lines(apply_rows(run.results), text_width(), again)
+        print_lines(*([""] if len(lines) > 1 else []), *lines)
     if unrecorded:
         raise RigopsError(unrecorded)
     return EXIT_INTERRUPTED if ending.is_interrupted else exit_code(run.results)
@@ -222,8 +244,12 @@ def _report(
     if as_json:
         hosts = [result.as_json() for result in results]
         print_json({"schema": APPLY_SCHEMA, "hosts": hosts})
-    else:
-        print_lines(*outcome_lines(results, words, shown=shown))
+        return
+    is_brief = len(results) > MOST_IN_FULL and not is_verbose()
+    proofs = [result.preflight for result in results if result.preflight]
+    if proofs and not is_brief:
+        print_lines(*preflight_lines(proofs, text_width()))
+    print_lines(*outcome_lines(results, words, shown=shown, is_brief=is_brief))
 
 
 def _fits(host: InventoryHost, pattern: str) -> bool:

@@ -12,8 +12,10 @@ import click
 from rigops.cli.engine_answers import engine_options, print_answers
 from rigops.cli.hosts import choose_hosts, host_options
 from rigops.cli.options import engine_option, host_arguments
+from rigops.cli.output import text_width
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
+from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,6 +87,8 @@ def command(
     from rigops.backup.engine import MOVED, PRUNE_MOST
     from rigops.hosts import backups
     from rigops.hosts.engines import ask_engines
+    from rigops.report.backup_rows import backup_rows
+    from rigops.report.closing import Again, closing_lines
     from rigops.report.snapshots import backup_lines, drill_lines, heal_lines
 
     consents = ((MOVED, moved), (ACCEPT_LOST, accept_lost), (PRUNE_MOST, prune_most))
@@ -99,6 +103,11 @@ def command(
     command = "drill" if drill else "heal" if heal else "backup"
     options = replace(options, command=command if is_change else "")
     answers = ask_engines(chosen, options, doing, work, Terminal(), is_change=is_change)
-    return print_answers(
+    code = print_answers(
         answers, lambda answer, width: lines(answer.host, answer.value, width), as_json=as_json
     )
+    if not as_json:
+        again = Again(("-i", str(inventory_path)) if inventory_path else ())
+        closing = closing_lines(backup_rows(answers), text_width(), again)
+        print_lines(*([""] if len(closing) > 1 else []), *closing)
+    return code

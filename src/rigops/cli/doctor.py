@@ -211,11 +211,12 @@ def _probe(
 def _next_steps(
     bundles: Sequence[Path], inventory_path: Path | None, specs: Sequence[RigSpec | None]
 ) -> NextSteps:
+    from rigops.report.closing import Again
     from rigops.report.doctor import NextSteps
 
     inventory = ("-i", str(inventory_path)) if inventory_path else ()
     read = ["--from", str(bundles[0]) if len(bundles) == 1 else "BUNDLE"] if bundles else []
-    again = shlex.join(["rigops", "doctor", *inventory, *read])
+    again = Again(inventory, bundles=tuple(read))
     if any(specs):
         return NextSteps(again, shlex.join(["rigops", "plan", *inventory[1:]]))
     return NextSteps(again, "" if bundles else "rigops init", before_plan="")

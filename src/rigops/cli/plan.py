@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.apply_common import fleet_run, inventory_options, select_hosts
+from rigops.cli.apply_common import (
+    called_again,
+    fleet_run,
+    inventory_options,
+    select_hosts,
+)
 from rigops.cli.hosts import host_options
 from rigops.cli.options import is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.converge.request import RunOptions
 from rigops.converge.result import gravest
+from rigops.report.closing import closing_lines
+from rigops.report.host_rows import plan_rows
 from rigops.report.plan import plan_lines, total_lines
 from rigops.report.terminal import print_lines
 
@@ -67,6 +74,8 @@ def command(
     else:
         width = text_width()
         lines = plan_lines(run.results, width, has_diffs=is_verbose())
-        print_lines(*lines, "", *total_lines(run.results, width))
+        again = called_again(hosts, inventory_path, limit=limit, only=only, skip=skip)
+        total = total_lines(run.results, width)
+        print_lines(*lines, "", *closing_lines(plan_rows(run.results), width, again, total))
     codes = (result.plan_code for result in run.results)
     return gravest(code for code in codes if fails_pending or code != PENDING)

@@ -17,7 +17,7 @@ from rigops.cli.hosts import (
     host_key_policy,
     read_catalogs,
 )
-from rigops.cli.options import common, host_arguments, json_option, words
+from rigops.cli.options import common, host_arguments, is_verbose, json_option, words
 from rigops.cli.output import has_terminal, print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.errors import UsageError, usage_error
@@ -28,7 +28,8 @@ from rigops.preflight.chosen_pairs import parse_pairs
 from rigops.preflight.document import document
 from rigops.preflight.found import overall
 from rigops.preflight.run import LEVELS
-from rigops.report.preflight import preflight_lines
+from rigops.report.closing import MOST_IN_FULL, Again, closing_lines
+from rigops.report.preflight import preflight_lines, preflight_rows
 from rigops.report.preflight_env import environment_lines
 from rigops.report.terminal import print_lines, print_text, visible
 
@@ -118,7 +119,12 @@ def command(
     elif as_environment:
         print_text("\n".join(environment_lines(found[0])))
     else:
-        print_lines(*preflight_lines(found, text_width()))
+        width = text_width()
+        is_brief = len(found) > MOST_IN_FULL and not is_verbose()
+        print_lines(*preflight_lines(found, width, is_brief=is_brief))
+        again = Again(("-i", str(inventory_path)) if inventory_path else ())
+        closing = closing_lines(preflight_rows(found), width, again)
+        print_lines(*([""] if len(closing) > 1 and not is_brief else []), *closing)
     return exit_code(overall(found))
 
 

@@ -10,7 +10,7 @@ import click
 
 from rigops.cli.apply_common import conclude, consent_options, fleet_run
 from rigops.cli.hosts import choose_hosts, host_options
-from rigops.cli.options import host_arguments, is_verbose
+from rigops.cli.options import default_inventory, host_arguments, is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.cli.plan import PENDING
 from rigops.cli.plan import SCHEMA as PLAN_SCHEMA
@@ -103,7 +103,16 @@ def command(
 
     with fleet_run(requests, options) as (run, screen):
         ending = carry_out(run, screen, _question, then=lambda: run.forget(keep))
-    return conclude(run, ending, as_json=as_json, words=_WORDS)
+    code = conclude(run, ending, as_json=as_json, words=_WORDS)
+    is_over = not (ending.is_declined or ending.is_interrupted)
+    gone = {one.host for one in run.results if is_over and one.outcome in {"converged", "changed"}}
+    declared = [host.name for host in chosen if host.spec is not None and host.name in gone]
+    if declared and not as_json:
+        file = (inventory_path or default_inventory()).name
+        print_lines(
+            f"Next: take {', '.join(declared)} out of {file}; `rigops apply` sets it up again"
+        )
+    return code
 
 
 def _show(results: Sequence[HostResult], *, as_json: bool) -> int:

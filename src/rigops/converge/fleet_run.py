@@ -100,9 +100,15 @@ class FleetRun:
             canary = waiting.pop(0)
             _at_once([canary], _restart)
         if canary is not None and canary.was_rebooted and not canary.came_through:
-            text = f"not rebooted, since {canary.request.name} did not come through its own"
+            name = canary.request.name
+            failed = (
+                "failed its proof"
+                if canary.result.has_failed_proof
+                else "did not come through its own"
+            )
             for run in waiting:
-                run.result.story.append(text)
+                run.result.waits_for = name
+                run.result.story.append(f"not rebooted, since {name} {failed}")
             _at_once(waiting, _finish)
             return
         for start in range(0, len(waiting), self.options.serial):

@@ -80,8 +80,7 @@ class HostRun:
     @property
     def came_through(self) -> bool:
         """Its reboot: what blocks something else is no fault of that."""
-        proof = self.result.preflight
-        return self.result.outcome == "changed" and (proof is None or proof.status != "fail")
+        return self.result.outcome == "changed" and not self.result.has_failed_proof
 
     def recorded(self, path: str) -> str | None:
         """A record of rigops' own on the host, as it was last seen."""

@@ -83,6 +83,7 @@ class HostResult:
     reboot_reasons: tuple[str, ...] = ()
     fails_until_reboot: tuple[str, ...] = ()  # such as CUDA, from the change on
     reboot_waits: str = ""  # for what, although there are reasons
+    waits_for: str = ""  # the host whose trouble kept this one from its reboot
     preflight_reason: str = ""  # why apply would end with copies between GPUs
     reboot_hits: tuple[str, ...] = ()  # who and what a reboot would end
     other_debts: tuple[str, ...] = ()  # reboot reasons of concerns outside the selection
@@ -112,6 +113,10 @@ class HostResult:
         return self.plan.pending or bool(self.reboot_reasons)
 
     @property
+    def has_failed_proof(self) -> bool:
+        return self.preflight is not None and self.preflight.status == "fail"
+
+    @property
     def undone(self) -> frozenset[str]:
         """Concerns that are no longer declared, unless nobody confirmed that."""
         return frozenset(self.undeclared) - {one.concern for one in self.withheld}
@@ -133,7 +138,7 @@ class HostResult:
     @property
     def exit_code(self) -> int:
         code = _EXIT_CODES[self.outcome]
-        if self.preflight is not None and self.preflight.status == "fail":
+        if self.has_failed_proof:
             return 1
         if code == 0 and self.preflight is not None and self.preflight.status == "unknown":
             return 3
@@ -146,6 +151,7 @@ class HostResult:
         return {
             "host": self.host,
             "outcome": self.outcome,
+            "waits_for": self.waits_for or None,
             **self._planned(),
             "withheld": [asdict(one) for one in self.withheld],
             "kept_holds": list(self.kept_holds),

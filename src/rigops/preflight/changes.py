@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
@@ -29,6 +29,8 @@ _TIMES: Final = {  # nvidia-smi -q of newer drivers counts how long
 _MEBIBYTES: Final = re.compile(r": ([0-9]{1,9}) MiB\s*$")
 _MICROSECONDS: Final = re.compile(r": ([0-9]{1,18}) us\s*$")
 _FAILS: Final = frozenset(("xid", "aer_fatal", "aer_nonfatal", "lost"))
+_LOG: Final = "the kernel log ("
+_MAY_READ: Final = "a login that is no root needs the group systemd-journal"
 _IS_FINE: Final = frozenset(("bar1_mib", "bar1_used_mib"))
 _BAR1_NOISE_MIB: Final = 16
 
@@ -108,6 +110,17 @@ def changes_of(around: Around) -> tuple[Change, ...]:
 def not_compared(around: Around) -> tuple[str, ...]:
     both = _cards(around.smi_before) and (_cards(around.smi_after) or _lost(around.smi_after))
     return around.unread if both else (*around.unread, "throttling and BAR1 (nvidia-smi -q)")
+
+
+def not_compared_text(unread: Sequence[str]) -> str:
+    """`unread`: as `not_compared` gives it, not empty."""
+    log = [one for one in unread if one.startswith(_LOG)]
+    rest = [one for one in unread if not one.startswith(_LOG)]
+    what = "driver errors during the copies were not looked for"
+    parts = [f"{what}: {one} cannot be read; {_MAY_READ}" for one in log]
+    if rest:
+        parts.append(f"not compared before and after the copies: {', '.join(rest)}")
+    return "; ".join(parts)
 
 
 def from_log(lines: Collection[str]) -> Iterator[Change]:

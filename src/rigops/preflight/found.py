@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
-from rigops.hostside.p2p.verdict import ALONE, NOT_PROVEN, SKIPPED, gravest
+from rigops.hostside.p2p.verdict import ALONE, NOT_PROVEN, OK, SKIPPED, WARN, gravest
+from rigops.record.proven import no_access
 
 if TYPE_CHECKING:
     from rigops.catalog.model import Link
@@ -138,7 +139,7 @@ class HostFound:
     host: str
     status: str
     at: str = ""  # RFC 3339, UTC
-    level: str | None = None  # the rung that was reached; None: not even L0
+    level: str | None = None  # the rung that was reached; None: no pair was tried
     needs_reboot: bool = False
     is_partial: bool = False  # only some of the pairs were to be tried: no proof of the host
     predicted_nccl_transport: str | None = None
@@ -154,12 +155,22 @@ class HostFound:
     lost: str = ""  # cards that were gone before, in words: nothing was copied
     error: HostError | None = None
 
+    @property
+    def nothing_to_prove(self) -> str:
+        """Why no pair was tried, where that is no fault; else empty."""
+        if self.status not in {OK, WARN}:
+            return ""
+        if self.pairs:
+            return no_access([pair.verdict for pair in self.pairs])
+        return f"{len(self.gpus) or 'no'} GPU: nothing to prove"
+
     def as_json(self) -> dict[str, object]:
         document: dict[str, object] = {
             "host": self.host,
             "status": self.status,
             "at": self.at or None,
             "level": self.level,
+            "nothing_to_prove": self.nothing_to_prove or None,
             "needs_reboot": self.needs_reboot,
             "partial": self.is_partial,
             "predicted_nccl_transport": self.predicted_nccl_transport,

@@ -11,7 +11,6 @@ from rigops.catalog.nccl_transport import CHANGED_IN, NEAR_TO_FAR, SHARED_MEMORY
 from rigops.hostside.p2p.verdict import (
     FAIL,
     FAILED,
-    HIGHEST,
     OK,
     REFUSED,
     STATUS_OF,
@@ -21,7 +20,13 @@ from rigops.hostside.p2p.verdict import (
     gravest,
     judge_host,
 )
-from rigops.preflight.changes import changes_of, gravity_of, in_words, not_compared
+from rigops.preflight.changes import (
+    changes_of,
+    gravity_of,
+    in_words,
+    not_compared,
+    not_compared_text,
+)
 from rigops.preflight.chosen_pairs import NOT_CHOSEN
 from rigops.preflight.found import CollectivesFound, HostFound
 from rigops.preflight.siblings import LastRates, slow_pairs
@@ -35,10 +40,11 @@ if TYPE_CHECKING:
     from rigops.preflight.payload import PayloadReport
 
 _STATUS_OF_TROUBLE: Final = {"note": OK, "no_library": UNKNOWN, "no_device": OK, "hang": FAIL}
+_SLOWER_WITH_P2P: Final = 0.9  # closer than that is noise
 _LEFT_OUT: Final = ("skipped", "unknown")
 _WHY_COLLECTIVES_FAIL: Final = {
     "p2p": "all-reduce by NCCL fails with P2P and is right without; fix: train with "
-    "NCCL_P2P_DISABLE=1 until it is mended",
+    "NCCL_P2P_DISABLE=1 until preflight passes",
     "other": "all-reduce by NCCL fails without P2P as well, so P2P is not the cause; fix: look at "
     "the cards, their slots and the memory of the host; NCCL_P2P_DISABLE=1 does not help",
 }
@@ -68,6 +74,7 @@ def judge(
         wired=None if links is None else [pair for pair, link in links.items() if link == "NV"],
         copies=copies and not answer.is_partial,
     )
+    granted = {pair for pair, verdict in verdicts.items() if verdict not in REFUSED}
     status, reasons = judge_host(verdicts, len(answer.gpus), demand)
     copied = sum(pair.is_only_copied for pair in answer.pairs)
     if copied:
@@ -81,21 +88,21 @@ def judge(
     unread = not_compared(answer.around) if answer.around else ()
     troubles = [
         *_reasons(answer),
-        *_failed_collectives(answer.collectives),
+        *_collectives(answer.collectives, is_granted=bool(granted)),
         *_of_changes(changes or (), answer),
     ]
     status = gravest([status, *(gravity for gravity, _ in troubles), *(WARN for _ in slow)])
     if unread and status != FAIL:  # what was not compared must not look unchanged
-        troubles.append((OK, f"not compared before and after the copies: {'; '.join(unread)}"))
+        troubles.append((OK, not_compared_text(unread)))
     return HostFound(
         host=host,
         status=status,
-        level=_level(answer, status, copies=copies),
+        level=_level(answer, copies=copies),
         needs_reboot=answer.needs_reboot,
         is_partial=answer.is_partial,
         predicted_nccl_transport=predicted_transport(
             links,
-            {pair for pair, verdict in verdicts.items() if verdict not in REFUSED},
+            granted,
             gpus=len(answer.gpus),
             processor=answer.processor,
         ),
@@ -136,22 +143,20 @@ def connections(topology: str, addresses: Sequence[str]) -> Mapping[tuple[str, s
     return ways if all(way in NEAR_TO_FAR for way in ways.values()) else None
 
 
-def _level(answer: PayloadReport, status: str, *, copies: bool) -> str | None:
+def _level(answer: PayloadReport, *, copies: bool) -> str | None:
     """The lowest that failed, else the highest that every pair passed to which there is access.
 
-    None: nothing was tried.
+    None where a card is lost, or there is access to none.
     """
-    if answer.lost or (status == UNKNOWN and not answer.gpus):
+    granted = [pair for pair in answer.pairs if pair.verdict not in REFUSED]
+    if answer.lost or not granted:
         return None
-    if not copies:
-        return "L0"
-    failed = [pair.level for pair in answer.pairs if STATUS_OF[pair.verdict] == FAIL]
+    failed = [pair.level for pair in granted if STATUS_OF[pair.verdict] == FAIL]
     if failed:
         return min(failed)
-    tried = [pair for pair in answer.pairs if pair.verdict not in REFUSED]
-    if any(pair.verdict in _LEFT_OUT for pair in tried):
+    if not copies or any(pair.verdict in _LEFT_OUT for pair in granted):
         return "L0"
-    return min((pair.level for pair in tried), default=HIGHEST)
+    return min(pair.level for pair in granted)
 
 
 def _reasons(answer: PayloadReport) -> Iterator[tuple[str, str]]:
@@ -179,9 +184,14 @@ def _of_changes(changes: Sequence[Change], answer: PayloadReport) -> Iterator[tu
             yield grave, f"during the copies: {in_words(change)}"
 
 
-def _failed_collectives(found: CollectivesFound) -> Iterator[tuple[str, str]]:
+def _collectives(found: CollectivesFound, *, is_granted: bool) -> Iterator[tuple[str, str]]:
+    """`is_granted`: P2P to some pair; without, both arms take the same way."""
     if found.verdict == FAILED:
         yield FAIL, _WHY_COLLECTIVES_FAIL.get(found.cause, "all-reduce by NCCL fails")
+    with_p2p, without = found.p2p_gb_per_s, found.control_gb_per_s
+    if is_granted and with_p2p and without and with_p2p < without * _SLOWER_WITH_P2P:
+        rates = f"{with_p2p:.1f} GB/s with, {without:.1f} without"
+        yield OK, f"all-reduce by NCCL is slower with P2P than without ({rates}): look into it"
 
 
 def predicted_transport(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rigops import __version__
 from rigops.hostside.p2p.verdict import GRAVEST_FIRST, STATUS_OF
 from rigops.preflight.environment import environment
+from rigops.preflight.headline import in_a_word
 
 if TYPE_CHECKING:
     from rigops.preflight.found import HostFound, PairFound
@@ -21,9 +22,8 @@ def paragraph(found: HostFound) -> str:
 
 
 def _sentences(found: HostFound) -> Iterator[str]:
-    level = f" at level {found.level}" if found.level else ""
     day = f" on {found.at[:10]}" if found.at else ""
-    yield f"rigops {__version__} preflight{day}: {found.status}{level}"
+    yield f"rigops {__version__} preflight{day}: {in_a_word(found)}"
     cards = Counter(gpu.name for gpu in found.gpus)
     machine = [
         found.machine.board,
@@ -33,7 +33,8 @@ def _sentences(found: HostFound) -> Iterator[str]:
     ]
     if any(machine):
         yield ", ".join(filter(None, machine))
-    for verdict in sorted({pair.verdict for pair in found.pairs}, key=_gravity):
+    verdicts = set() if found.nothing_to_prove else {pair.verdict for pair in found.pairs}
+    for verdict in sorted(verdicts, key=_gravity):
         alike = [pair for pair in found.pairs if pair.verdict == verdict]
         yield _of_verdict(alike, of=len(found.pairs))
     yield from found.reasons

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.verdict import FAIL, SKIPPED, STATUS_OF
+from rigops.preflight.headline import NO_P2P, failure_text, stopgap
 from rigops.record import Pair
 from rigops.record.failed_proof import BEGUN, FailedProof
 
@@ -30,7 +31,7 @@ def pairs_of(found: HostFound) -> tuple[Pair, ...]:
 def begun(at_stake: Iterable[PairFound], at: str, versions: Mapping[str, str]) -> FailedProof:
     """Before the copies; what it says counts until they have passed."""
     pairs = tuple(Pair(pair.source, pair.target, BEGUN, None) for pair in at_stake)
-    return FailedProof(at=at, versions=versions, pairs=pairs)
+    return FailedProof(at=at, versions=versions, pairs=pairs, stopgap=NO_P2P)
 
 
 def failure(found: HostFound, at: str, versions: Mapping[str, str]) -> FailedProof | None:
@@ -41,7 +42,14 @@ def failure(found: HostFound, at: str, versions: Mapping[str, str]) -> FailedPro
     if found.status != FAIL or found.lost:
         return None
     failed = tuple(pair for pair in pairs_of(found) if STATUS_OF.get(pair.verdict) == FAIL)
-    return FailedProof(at=at, versions=versions, pairs=failed, reasons=found.reasons)
+    return FailedProof(
+        at=at,
+        versions=versions,
+        pairs=failed,
+        reasons=found.reasons,
+        failure=failure_text(found),
+        stopgap=stopgap(found),
+    )
 
 
 def only_over(found: HostFound, begun_now: FailedProof | None) -> FailedProof | None:

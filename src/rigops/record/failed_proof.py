@@ -16,12 +16,17 @@ _SCHEMA: Final = "rigops.failed_proof/1"
 
 @dataclass(frozen=True, kw_only=True)
 class FailedProof:
-    """`pairs`: those that failed, or were about to be tried. `versions`: as in the journal."""
+    """`pairs`: those that failed, or were about to be tried. `versions`: as in the journal.
+
+    `failure`: in a phrase. `stopgap`: what to declare until a preflight passes.
+    """
 
     at: Time
     versions: Mapping[str, str]
     pairs: tuple[Pair, ...]
     reasons: tuple[str, ...] = ()
+    failure: str = ""
+    stopgap: str = ""
 
     @property
     def has_ended(self) -> bool:

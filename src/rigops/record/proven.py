@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, field
 from hashlib import sha256
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.json_dataclass import NAME, Time, document, parse
 
 _SCHEMA = "rigops.proven/1"
+_NO_ACCESS: Final = "not_granted"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Proven:
     command_line: tuple[str, ...]
     bios: Bios
     gpus: tuple[ProvenGpu, ...]
-    level: str  # the highest level of preflight that passed
+    level: str  # the highest level of preflight that passed; empty: no pair could be tried
     pairs: tuple[Pair, ...]
 
     def key(self) -> str:
@@ -72,9 +74,22 @@ class Proven:
         }
         return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
+    @property
+    def reach(self) -> str:
+        """How far it went. Records of old have a level although no pair was tried."""
+        nothing = no_access([pair.verdict for pair in self.pairs])
+        return nothing or (f"level {self.level}" if self.pairs else "no pair of GPUs")
+
     def to_json(self) -> str:
         return document(_SCHEMA, self)
 
     @classmethod
     def from_json(cls, text: str) -> Proven:
         return parse(cls, text, schema=_SCHEMA, place="the proven record")
+
+
+def no_access(verdicts: Collection[str]) -> str:
+    """In words, where the driver grants no pair anything; else empty."""
+    if not verdicts or set(verdicts) != {_NO_ACCESS}:
+        return ""
+    return f"no pair has peer access ({len(verdicts)} of {len(verdicts)})"

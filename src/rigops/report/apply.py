@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rigops.report.plan import blocked_lines, error_lines
+from rigops.preflight.headline import failure_text, stopgap
+from rigops.report.closing import error_words
+from rigops.report.plan import blocked_lines
 from rigops.report.terminal import styled
 
 if TYPE_CHECKING:
     from rigops.converge.result import HostResult
+    from rigops.preflight.found import HostFound
 
 _COLORS = {"changed": "green", "converged": "green", "reboot_owed": "yellow"}
 _WORDS = {
@@ -18,7 +21,6 @@ _WORDS = {
     "reboot_owed": "changed, reboot pending",
     "refused": "refused, not touched",
     "failed": "FAILED",
-    "unreachable": "not reached",
     "interrupted": "interrupted; run this again to finish",
     "not_run": "not touched",
 }
@@ -29,17 +31,21 @@ def outcome_lines(
     words: Mapping[str, str] | None = None,
     *,
     shown: Collection[str] = (),
+    is_brief: bool = False,
 ) -> list[str]:
     """What came of it; where it is the same on several hosts, once.
 
     `words`: for outcomes that another command than apply names otherwise. `shown`: the hosts whose
-    error was shown with the plan, and its fix with it.
+    error was shown with the plan, and its fix with it. `is_brief`: without what happened on the
+    way to hosts where all went well.
     """
     wording = {**_WORDS, **(words or {})}
     folded: dict[tuple[str, ...], list[HostResult]] = {}
     for result in results:
         known = result.host in shown
-        lines = (_what_became(result, wording, shown=known), *_lines(result, shown=known))
+        became = _what_became(result, wording, shown=known)
+        is_short = is_brief and result.exit_code == 0 and result.outcome != "reboot_owed"
+        lines = (became, *(() if is_short else _lines(result, shown=known)))
         folded.setdefault(lines, []).append(result)
     return [
         line
@@ -60,7 +66,12 @@ def _took(results: Sequence[HostResult]) -> str:
 
 
 def _what_became(result: HostResult, words: Mapping[str, str], *, shown: bool) -> str:
-    color, text = _COLORS.get(result.outcome, "red"), words[result.outcome]
+    color = _COLORS.get(result.outcome, "red")
+    if result.preflight is not None and result.has_failed_proof:
+        return styled(f"FAILED its proof: {failure_text(result.preflight)}", fg="red", bold=True)
+    if result.outcome == "unreachable" and result.error is not None:
+        return styled(": ".join(error_words(result.error, result.host)), fg=color)
+    text = words[result.outcome]
     if result.blocked and result.outcome in {"changed", "converged"}:
         names = ", ".join(dict.fromkeys(one.concern for one in result.blocked))
         color, text = "yellow", f"partly {text}; blocked: {names}"
@@ -72,6 +83,8 @@ def _what_became(result: HostResult, words: Mapping[str, str], *, shown: bool) -
 
 
 def _lines(result: HostResult, *, shown: bool) -> Iterator[str]:
+    if result.preflight is not None and result.has_failed_proof:
+        yield from _after_failed_proof(result, result.preflight)
     if result.outcome == "reboot_owed":
         yield from (f"    reboot pending: {reason}" for reason in result.reboot_reasons)
     yield from (
@@ -88,6 +101,22 @@ def _lines(result: HostResult, *, shown: bool) -> Iterator[str]:
         names = " ".join(result.kept_holds)
         yield f"    {len(result.kept_holds)} still held; to release: sudo apt-mark unhold {names}"
     yield from (f"    {line}" for line in result.story)
-    if not shown:
-        yield from error_lines(result)
+    if result.error is not None and not shown:
+        if result.outcome != "unreachable":
+            yield styled(f"    {result.error.message}", fg="red")
+        if result.error.fix:
+            yield f"    fix: {result.error.fix}"
     yield from blocked_lines(result)
+
+
+def _after_failed_proof(result: HostResult, found: HostFound) -> Iterator[str]:
+    """What was left in place, what to declare, what not to do."""
+    if result.outcome == "changed" and result.plan.meaning:
+        yield f"    In place: {', '.join(result.plan.meaning)}"
+    elif result.outcome == "converged":
+        yield "    Nothing was changed; the settings are as declared"
+    if until := stopgap(found):
+        yield f"    Do not train with P2P: declare {until} and run `rigops apply`,"
+        yield "    until preflight passes; vLLM also needs --disable-custom-all-reduce"
+    else:
+        yield "    Do not count on P2P until preflight passes"

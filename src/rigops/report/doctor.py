@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -12,6 +11,7 @@ from rigops.dataclass import dataclass
 from rigops.doctor.finding import HOST
 from rigops.doctor.host_report import WORST_FIRST as WORST_HOST_FIRST
 from rigops.python_literal import literal
+from rigops.report.closing import MOST_IN_FULL, Again, Row, Step, closing_lines, step_after
 from rigops.report.doctor_details import detail_lines
 from rigops.report.doctor_head import colored, head_lines, host_status, not_checked
 from rigops.report.words import clipped, grouped, wrapped
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Finding, Status
     from rigops.doctor.host_report import HostReport
 
-_MOST_HOSTS: Final = 3  # of more, each is a row
 _MOST_UNKNOWN: Final = 2  # of more, only the ids
 _MOST_NOTE: Final = 2  # lines
 _WIDEST_ID: Final = 16
 _TAG_COLUMN: Final = 46  # after the start of a summary
 _GPU: Final = "gpu "
 _QUIET: Final[tuple[Status, ...]] = ("ok", "skipped")
+_ROW_STATUS: Final = {"fail": "fail", "unknown": "unknown", "warn": "warn"}
 _TO_FIX: Final[tuple[Status, ...]] = ("fail", "warn", "unknown")
 # Up to a full stop or semicolon between words, but for those in a command, brackets or a name.
 _FIRST_SENTENCE: Final = re.compile(
@@ -44,12 +44,13 @@ _BY: Final = {
 
 @dataclass(frozen=True)
 class NextSteps:
-    """Commands: doctor as it was called, without its HOSTs, and the one that shows the changes.
+    """How doctor was called, and the command that shows the changes, if there is one.
 
-    `before_plan`: words for what comes before, where a fix is not declared yet.
+    `before_plan`: words for what comes before, where a fix is not declared yet; empty where
+    nothing can be planned.
     """
 
-    doctor: str
+    again: Again
     plan: str
     before_plan: str = "declare the fixes, then "
 
@@ -58,20 +59,25 @@ def doctor_lines(
     hosts: Sequence[HostReport], width: int, steps: NextSteps, *, verbose: bool = False
 ) -> list[str]:
     worst_first = sorted(hosts, key=lambda host: WORST_HOST_FIRST.index(host.status))
-    is_table = len(hosts) > _MOST_HOSTS and not verbose
-    if is_table:
-        lines = [*_table(worst_first, width), ""]
-    else:
+    is_table = len(hosts) > MOST_IN_FULL and not verbose
+    lines = []
+    if not is_table:
         show = detail_lines if verbose else _host
-        lines = [line for host in worst_first for line in (*show(host, width), "")]
-    lines += wrapped(_counts(hosts), width, "")
+        lines += [line for host in worst_first for line in (*show(host, width), "")]
+    counts = wrapped(_counts(hosts), width, "")
+    if len(hosts) > 1:
+        rows = [
+            _row(host, is_shown=not is_table, has_plan=bool(steps.before_plan))
+            for host in worst_first
+        ]
+        lines += closing_lines(rows, width, steps.again, counts)
+    else:
+        lines += counts
     reached = [host for host in worst_first if host.findings]
     found = [one for host in reached for one in _by_urgency(host) if one.status in _TO_FIX]
     applied = [one.fix for one in found if one.fix and one.fix.by_apply]
     offered = []
-    if is_table and found:
-        offered.append(f"Next: {steps.doctor} {shlex.quote(reached[0].host)}")
-    elif steps.plan and applied:
+    if not is_table and steps.plan and applied:
         declare = "" if all(fix.is_declared for fix in applied) else steps.before_plan
         offered.append(f"Next: {declare}{steps.plan}")
     if not verbose and not is_table and reached:
@@ -95,26 +101,29 @@ def _is_grave(finding: Finding) -> bool:
     return finding.status == "unknown" and finding.essential
 
 
-def _table(hosts: Sequence[HostReport], width: int) -> Iterator[str]:
-    rows = [(host, host.host, host_status(host)) for host in hosts]
-    wide = max(len("host"), *(len(name) for _, name, _ in rows))
-    narrow = max(len(status) for _, _, status in rows)
-    yield f"{'host':<{wide}}  {'status':<{max(narrow, 6)}}  worst findings"
-    for host, name, status in rows:
-        lead = f"{name:<{wide}}  {status:<{max(narrow, 6)}}"
-        row = clipped(f"{lead}  {not_checked(host) or _worst(host)}", width)
-        yield row.replace(f"  {status}", f"  {colored(status, host.status)}", 1)
+def _row(host: HostReport, *, is_shown: bool, has_plan: bool) -> Row:
+    """`is_shown`: its findings are above, so that it is not to be asked for them."""
+    status, result = _ROW_STATUS.get(host.status, "ok"), host_status(host)
+    if host.error is not None:
+        return Row(host.host, status, result, not_checked(host), step_after(host.error, "doctor"))
+    if status == "ok":
+        return Row(host.host, status, result)
+    fixes = [one.fix for one in host.findings if one.fix and one.status in _TO_FIX]
+    step = Step("doctor", ("-v",) if is_shown else ())
+    if is_shown and has_plan and any(fix.by_apply for fix in fixes):
+        step = Step("plan")
+    return Row(host.host, status, result, _worst(host, has_summary=not is_shown), step)
 
 
-def _worst(host: HostReport) -> str:
-    """The first with its summary, the others by id."""
+def _worst(host: HostReport, *, has_summary: bool) -> str:
+    """By id, the first with its summary."""
     findings = [
         one for one in _by_urgency(host) if one.status in {"fail", "warn"} or _is_grave(one)
     ]
     if not findings:
-        return "-"
+        return ""
     first, *others = dict.fromkeys(one.id for one in findings)
-    named = f"{first} ({_about(findings[0])}{findings[0].summary})"
+    named = f"{first} ({_about(findings[0])}{findings[0].summary})" if has_summary else first
     return ", ".join((named, *others))
 
 

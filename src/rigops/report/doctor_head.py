@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.report.terminal import styled, visible
-from rigops.report.words import wrapped
+from rigops.report.words import without_place, wrapped
 
 if TYPE_CHECKING:
     from rigops.doctor.host_report import HostReport
@@ -20,7 +20,6 @@ _COLORS: Final = {
 }
 _LOUD: Final = frozenset({"fail", "warn"})
 _AFTER_LOGIN: Final = frozenset({"sudo", "fault"})  # kinds of errors of a host that was reached
-_ADDRESS: Final = re.compile(r"^\S{1,300}:[0-9]{1,5}: ")
 _CODE_NAME: Final = re.compile(r" \([^()]*\)$")
 
 
@@ -48,7 +47,7 @@ def not_checked(host: HostReport) -> str:
     if host.error is None:
         return ""
     what = "not checked" if host.error.kind in _AFTER_LOGIN else "not reached"
-    return f"{what}: {_ADDRESS.sub('', host.error.message)}"
+    return f"{what}: {without_place(host.error.message, host.host)}"
 
 
 def _about(host: HostReport) -> str:

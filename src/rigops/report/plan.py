@@ -77,13 +77,6 @@ def total_lines(results: Sequence[HostResult], width: int) -> list[str]:
     return wrapped(f"{found}. Nothing was touched.{more}", width, "")
 
 
-def error_lines(result: HostResult) -> Iterator[str]:
-    if result.error is not None:
-        yield styled(f"    {result.error.message}", fg="red")
-        if result.error.fix:
-            yield f"    fix: {result.error.fix}"
-
-
 def blocked_lines(result: HostResult) -> Iterator[str]:
     for one in result.blocked:
         label, text = _blocked(one)

@@ -12,20 +12,26 @@ from rigops.hostside.p2p.verdict import (
     HIGHEST,
     OK,
     REFUSED,
+    SKIPPED,
     STATUS_OF,
+    UNKNOWN,
     WARN,
 )
 from rigops.preflight.environment import environment
+from rigops.preflight.headline import failure_of_pairs, failure_text
 from rigops.preflight.paragraph import paragraph
 from rigops.probe.lost_cards import ADVICE
+from rigops.record.proven import no_access
+from rigops.report.closing import Row, Step, step_after
 from rigops.report.terminal import styled
-from rigops.report.words import MARGIN, grouped, wrapped
+from rigops.report.words import MARGIN, grouped, without_place, wrapped
 
 if TYPE_CHECKING:
     from rigops.preflight.found import HostFound, PairFound
 
 _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green", "skipped": "cyan"}
 _ONE_PAIR = 2
+_NAMED = 3  # pairs with the same evidence
 
 _UNTIL = "; until preflight passes, declare this and run `rigops apply`:"
 PROVEN = "Proven for each pair, all at once and between processes: copies, kernels, flags."
@@ -43,18 +49,37 @@ _COLLECTIVES = {
 }
 
 
-def preflight_lines(hosts: Sequence[HostFound], width: int) -> list[str]:
-    """Worst first."""
+def preflight_lines(hosts: Sequence[HostFound], width: int, *, is_brief: bool = False) -> list[str]:
+    """Worst first. `is_brief`: without those where nothing is wrong."""
     ordered = sorted(hosts, key=lambda host: GRAVEST_FIRST.index(host.status))
-    lines = [line for host in ordered for line in (*_host(host, width), "")]
-    return [*lines, *_last_lines(hosts)]
+    shown = [one for one in ordered if not is_brief or one.status in {FAIL, UNKNOWN}]
+    lines = [line for host in shown for line in (*_host(host, width), "")]
+    return [*lines, *([] if is_brief else _last_lines(hosts))]
+
+
+def preflight_rows(hosts: Sequence[HostFound]) -> list[Row]:
+    return [_row(host) for host in hosts]
+
+
+def _row(host: HostFound) -> Row:
+    if host.status == FAIL:
+        return Row(host.host, FAIL, "FAIL", failure_text(host), Step("doctor"))
+    if host.status == UNKNOWN:
+        why = host.error.message if host.error else next(iter(host.reasons), "")
+        step = step_after(host.error, "preflight") if host.error else Step("preflight")
+        return Row(host.host, UNKNOWN, "unknown", without_place(why, host.host), step)
+    if host.nothing_to_prove or host.status == SKIPPED:
+        why = host.nothing_to_prove or next(iter(host.reasons), "")
+        return Row(host.host, OK, "not tried", why)
+    level = f"level {host.level}" if host.level else ""
+    if host.status == WARN:
+        return Row(host.host, WARN, WARN, next(iter(host.reasons), level), Step("doctor"))
+    return Row(host.host, OK, OK, level)
 
 
 def _last_lines(hosts: Sequence[HostFound]) -> list[str]:
     """One line where all hosts have the same."""
-    by_words = grouped(
-        hosts, lambda host: f"{_proven(host)} {_COLLECTIVES[host.collectives.verdict]}"
-    )
+    by_words = grouped(hosts, _proven)
     if len(by_words) == 1:
         return list(by_words)
     return [
@@ -64,19 +89,23 @@ def _last_lines(hosts: Sequence[HostFound]) -> list[str]:
 
 
 def _proven(host: HostFound) -> str:
+    collectives = _COLLECTIVES[host.collectives.verdict]
+    if host.nothing_to_prove and not host.pairs:
+        return f"{host.nothing_to_prove}."
+    if host.nothing_to_prove:
+        return f"{NOTHING_GRANTED} {collectives}"
     if host.level in (None, "L0") or host.status in ("fail", "unknown", "skipped"):
-        return NOT_PROVEN
-    if host.level < ALONE:
-        return COPIED
-    if host.level != HIGHEST:
-        return ALONE_PROVEN
-    refused = all(pair.verdict in REFUSED for pair in host.pairs)
-    return NOTHING_GRANTED if refused else PROVEN
+        return f"{NOT_PROVEN} {collectives}"
+    proven = PROVEN if host.level == HIGHEST else ALONE_PROVEN
+    return f"{COPIED if host.level < ALONE else proven} {collectives}"
 
 
 def _host(host: HostFound, width: int) -> Iterator[str]:
-    about = [_styled(host.status)]
-    about += [f"level {host.level}"] if host.level else []
+    about = [host.nothing_to_prove or _styled(host.status)]
+    if failed := failure_of_pairs(host):
+        about = [f"{_styled(host.status)}: {failed}"]
+    elif host.level:
+        about.append(f"level {host.level}")
     about += (
         [f"NCCL will use {host.predicted_nccl_transport}"] if host.predicted_nccl_transport else []
     )
@@ -90,20 +119,24 @@ def _host(host: HostFound, width: int) -> Iterator[str]:
     if host.lost:
         yield from wrapped(f"fix: {ADVICE}", width)
     elif len(host.gpus) >= _ONE_PAIR:
-        yield from _matrix(host)
-        yield from _pairs(host, width)
+        yield from _tried(host, width)
         yield from _collectives(host, width)
         if host.status == FAIL:
             stopgap = environment(host).variables
             until = _UNTIL if stopgap else ""
-            yield from wrapped(f"fix: mend what `rigops doctor {host.host}` finds{until}", width)
+            yield from wrapped(f"fix: resolve what `rigops doctor {host.host}` finds{until}", width)
             for variable in stopgap:
                 yield f'{MARGIN * 2}"nccl": {{"{variable.name}": "{variable.value}"}}'
             yield from wrapped("to paste into an issue:", width)
             yield from wrapped(paragraph(host), width, MARGIN * 2)
-    elif host.error is None and host.status == OK:
-        count = f"{len(host.gpus)} GPU" if host.gpus else "no GPU"
-        yield from wrapped(f"{count}: no pair to test", width)
+
+
+def _tried(host: HostFound, width: int) -> Iterator[str]:
+    if nothing := no_access([pair.verdict for pair in host.pairs]):
+        yield from () if host.nothing_to_prove else wrapped(nothing, width)
+    else:
+        yield from _matrix(host)
+        yield from _pairs(host, width)
 
 
 def _matrix(host: HostFound) -> Iterator[str]:
@@ -129,7 +162,7 @@ def _cell(
     color = _COLORS[_status(pair)]
     if pair.verdict != "ok":
         level = "" if pair.verdict in (*REFUSED, "skipped", "unknown") else f" {pair.level}"
-        return f"{pair.verdict}{level}", color
+        return f"{_word(pair)}{level}", color
     speed = "" if pair.gb_per_s is None else f"{pair.gb_per_s:.1f} GB/s "
     return f"{speed}{'copied' if pair.is_only_copied else pair.level}", color
 
@@ -141,7 +174,8 @@ def _pairs(host: HostFound, width: int) -> Iterator[str]:
     for (status, word, evidence), pairs in sorted(
         alike.items(), key=lambda entry: GRAVEST_FIRST.index(entry[0][0])
     ):
-        which = ", ".join(f"{pair.source} to {pair.target}" for pair in pairs)
+        which = ", ".join(f"{pair.source} to {pair.target}" for pair in pairs[:_NAMED])
+        which += f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
         every = len(pairs) == len(host.pairs) and len(pairs) > 1
         yield (
             MARGIN + styled(word, fg=_COLORS[status]) + ("  every pair" if every else f"  {which}")
@@ -153,13 +187,14 @@ def _pairs(host: HostFound, width: int) -> Iterator[str]:
 def _collectives(host: HostFound, width: int) -> Iterator[str]:
     found = host.collectives
     by = f" by NCCL {found.version}" if found.version else ""
-    speeds = [
-        f"{speed:.1f} GB/s {how} P2P"
-        for speed, how in ((found.p2p_gb_per_s, "with"), (found.control_gb_per_s, "without"))
-        if speed is not None
-    ]
+    arms = [(" with P2P", found.p2p_gb_per_s), (" without P2P", found.control_gb_per_s)]
+    proven = found.verdict
+    if no_access([pair.verdict for pair in host.pairs]):  # both arms take the same way
+        arms = [("", found.control_gb_per_s)]
+        proven = f"{proven} through host memory"
+    speeds = [f"{speed:.1f} GB/s{how}" for how, speed in arms if speed is not None]
     if found.verdict == "proven":
-        yield from wrapped(f"collectives{by}: {', '.join([found.verdict, *speeds])}", width)
+        yield from wrapped(f"collectives{by}: {', '.join([proven, *speeds])}", width)
     elif found.evidence:
         yield MARGIN + styled(
             f"collectives{by}: {found.verdict}", fg="red" if found.verdict == "failed" else None
@@ -169,7 +204,9 @@ def _collectives(host: HostFound, width: int) -> Iterator[str]:
 
 
 def _word(pair: PairFound) -> str:
-    return "copied" if pair.is_only_copied else pair.verdict
+    if pair.is_only_copied:
+        return "copied"
+    return "no access" if pair.verdict == "not_granted" else pair.verdict.replace("_", " ")
 
 
 def _status(pair: PairFound) -> str:

@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from rigops.preflight.environment import environment
+from rigops.preflight.headline import in_a_word
 from rigops.report.terminal import visible
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ def environment_lines(found: HostFound) -> list[str]:
 def _lines(found: HostFound) -> Iterator[str]:
     advice = environment(found)
     day = f", {found.at[:10]}" if found.at else ""
-    level = f", level {found.level}" if found.level else ""
-    yield f"# rigops preflight {found.host}{day}: {found.status}{level}"
+    yield f"# rigops preflight {found.host}{day}: {in_a_word(found)}"
     for variable in advice.variables:
         yield f"# why: {variable.why}"
         yield f"# until when: {variable.until}"

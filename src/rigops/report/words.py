@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from textwrap import wrap
 from typing import Final, TypeVar
@@ -12,6 +13,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 MARGIN: Final = " " * 4
+_PLACE: Final = re.compile(r"^\S{1,300}(?: \(\S{1,300}\)|:[0-9]{1,5}): ")
 # A line of authorized_keys, which is copied: in pieces it lets nobody in.
 _TO_COPY: Final = 'restrict,command="'
 
@@ -22,6 +24,11 @@ def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
+
+
+def without_place(message: str, host: str) -> str:
+    """Of an error, where a row or line names the host already."""
+    return _PLACE.sub("", message).removeprefix(f"{host}: ")
 
 
 def clipped(text: str, width: int) -> str:

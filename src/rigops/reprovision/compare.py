@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from rigops.dataclass import dataclass
+from rigops.record.proven import no_access
 from rigops.record.trial_boot import MARK
 
 if TYPE_CHECKING:
-    from rigops.capture.document import Capture, Disk, Gpu, Interface, Limits, User
+    from rigops.capture.document import Capture, Disk, Gpu, Interface, Limits, P2p, User
 
 Verdict = Literal["same", "better", "worse", "other"]
 T = TypeVar("T")
@@ -263,9 +264,12 @@ def _p2p(before: Capture, after: Capture) -> Iterator[Compared]:
     if old is None:
         return
     if new is None:
-        yield Compared(subject="P2P", verdict="worse", before=old.level, after="not proven")
+        yield Compared(
+            subject="P2P", verdict="worse", before=_no_access(old) or old.level, after="not proven"
+        )
         return
-    yield from _more_level(old.level, new.level)
+    if not _no_access(old) and not _no_access(new):
+        yield from _more_level(old.level, new.level)
     moved = _moved(before, after)
     found = {(one.source, one.target): one.verdict for one in new.pairs}
     same = 0
@@ -284,6 +288,10 @@ def _p2p(before: Capture, after: Capture) -> Iterator[Compared]:
     if same:
         count = f"{same} of {len(old.pairs)} pairs"
         yield Compared(subject="P2P pairs", verdict="same", before=count, after="as before")
+
+
+def _no_access(p2p: P2p) -> str:
+    return no_access([pair.verdict for pair in p2p.pairs])
 
 
 def _more_level(old: str, new: str) -> Iterator[Compared]:

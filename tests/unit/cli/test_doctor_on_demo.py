@@ -49,7 +49,7 @@ def test_what_all_cards_have_is_one_line(rigops: Rigops, tmp_path: Path) -> None
 
     lines = rigops("doctor", *BOTH).out.splitlines()
 
-    (limit,) = (line for line in lines if "pwr.limit" in line)
+    (limit,) = (line for line in lines if "pwr.limit  " in line)
     assert limit.endswith("power limit is 350 W, declared 285 W (3 of 3 GPUs)")
     assert "Next: declare the fixes, then rigops plan    " in lines[-1]
 

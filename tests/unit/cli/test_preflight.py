@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from base64 import b64decode
 from pathlib import Path
@@ -98,7 +99,7 @@ def test_a_pair_whose_kernels_were_not_tried_is_copied_and_not_ok(
     assert lines[0] == "rig  warn, level L1, NCCL will use P2P"
     assert "12.9 GB/s copied" in run.out
     assert f"    copied  {A} to {B}\n        {why}" in run.out
-    assert lines[-1] == (
+    assert lines[-2] == (
         "Copies are proven. Not proven: kernel access, flags. Collectives are not proven."
     )
 
@@ -142,8 +143,10 @@ def test_a_hang_is_told_with_its_evidence(rigops: Rigops, fleet: Fleet) -> None:
     assert run.code == 1
     assert f"    hang  {A} to {B}\n        copy of 4 KiB: did not end in time" in run.out
     assert run.out.index("did not end in time") < run.out.index("not tried after the hang")
-    last = run.out.splitlines()[-1]
+    head, *_, last, step = run.out.splitlines()
+    assert head == "rig  fail: copies hang on 1 of 2 pairs (L1, 4 KiB), NCCL will use P2P"
     assert last == "Peer-to-peer is not proven. Collectives are not proven."
+    assert step == "Next: rigops doctor rig"
 
 
 def test_collectives_are_proven_where_no_pair_has_access(rigops: Rigops, fleet: Fleet) -> None:
@@ -152,10 +155,69 @@ def test_collectives_are_proven_where_no_pair_has_access(rigops: Rigops, fleet: 
     run = rigops("preflight", "rig", "--yes")
 
     assert run.code == 0
-    assert "    collectives by NCCL 2.18.5: proven, 9.8 GB/s without P2P" in run.out
+    head, *lines = run.out.splitlines()
+    assert head == "rig  no pair has peer access (2 of 2), NCCL will use SHM"
+    assert lines[0] == "    collectives by NCCL 2.18.5: proven through host memory, 9.8 GB/s"
     last = "No pair has peer access: nothing to test between GPUs. Collectives are proven."
     assert run.out.splitlines()[-1] == last
     assert "trying pair" not in run.err
+
+
+ONE_GPU = said(gpus=[{"address": A, "name": "H200"}], topology="")
+EIGHT = [{"address": f"0000:{at}0:00.0", "name": "RTX 3090"} for at in range(8)]
+EIGHT_REFUSED = said(
+    *(
+        pair(one["address"], other["address"], "not_granted", evidence=["no", other["name"]])
+        for one in EIGHT
+        for other in EIGHT
+        if one != other
+    ),
+    gpus=EIGHT,
+    topology="",
+)
+
+
+@pytest.mark.parametrize("level", ["quick", "p2p"])
+@pytest.mark.parametrize(
+    ("answer", "nothing"),
+    [
+        (ONE_GPU, "1 GPU: nothing to prove"),
+        (said(gpus=[]), "no GPU: nothing to prove"),
+        (REFUSED, "no pair has peer access (2 of 2)"),
+        (EIGHT_REFUSED, "no pair has peer access (56 of 56)"),
+    ],
+)
+def test_where_no_pair_was_tried_nothing_is_ok_and_no_level_is_named(
+    rigops: Rigops, fleet: Fleet, answer: ScriptResult, nothing: str, level: str
+) -> None:
+    fleet.answers["rig"] = [answer] * 6
+    words = ("preflight", "rig", "--yes", "--level", level)
+
+    screen, given = rigops(*words), rigops(*words, "--env")
+    (host,) = rigops(*words, "--json").json()["hosts"]
+
+    assert screen.code == 0
+    assert screen.out.startswith(f"rig  {nothing}")
+    assert (host["level"], host["nothing_to_prove"]) == (None, nothing)
+    first, *_ = host["paragraph"].split(". ")
+    assert first.endswith(f": {nothing}") or host["paragraph"].endswith(f": {nothing}.")
+    for text in (screen.out, host["paragraph"], given.out):
+        assert not re.search(r"\bok\b|L[0-5]|not_granted", text), text
+    assert "peer access" not in screen.out or len(host["gpus"]) > 1
+    assert len(screen.out.splitlines()) <= 4
+
+
+def test_p2p_that_is_slower_than_without_is_said(rigops: Rigops, fleet: Fleet) -> None:
+    slow = collectives("proven", p2p_gb_per_s=1.2, control_gb_per_s=1.6)
+    near = collectives("proven", p2p_gb_per_s=1.55, control_gb_per_s=1.6)
+    pairs = pair(A, B, "ok"), pair(B, A, "ok")
+    fleet.answers["rig"] = [GRANTED, said(*pairs, collectives=slow)]
+    fleet.answers["near"] = [GRANTED, said(*pairs, collectives=near)]
+
+    said_of = {name: rigops("preflight", name, "--yes").out for name in ("rig", "near")}
+
+    assert "slower with P2P than without (1.2 GB/s with, 1.6 without): look" in said_of["rig"]
+    assert "slower" not in said_of["near"]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +240,7 @@ def test_collectives_that_fail(
     assert why in run.out
     assert "    collectives by NCCL 2.18.5: failed\n        all-reduce: did not end" in run.out
     assert ('        "nccl": {"NCCL_P2P_DISABLE": "1"}\n' in run.out) == is_advised
-    assert run.out.splitlines()[-1] == "Peer-to-peer is not proven. Collectives fail."
+    assert run.out.splitlines()[-2] == "Peer-to-peer is not proven. Collectives fail."
 
 
 def test_every_host_of_the_inventory_worst_first(rigops: Rigops, fleet: Fleet) -> None:
@@ -194,15 +256,17 @@ def test_every_host_of_the_inventory_worst_first(rigops: Rigops, fleet: Fleet) -
     assert sorted(fleet.reached) == ["@local", "bad", "good", "strict"]
     assert run.code == 1
     assert "bug in rigops" not in run.err
-    heads = [line.split()[:2] for line in run.out.splitlines() if line and line[0] not in " \n"]
-    assert heads[:4] == [
-        ["bad", "fail,"],
-        ["strict", "fail,"],
-        ["@local", "unknown"],
-        ["good", "ok,"],
+    assert [line.split("  ")[0] for line in run.out.splitlines()[:3]] == ["bad", *[""] * 2]
+    required = 'p2p = "required" is declared, and 2 of 2 pairs are refused'
+    table = run.out.splitlines()[-6:]
+    assert [re.split(r" {2,}", line) for line in table] == [
+        ["host", "result", "reason", "next"],
+        ["bad", "FAIL", "copies hang on 1 of 2 pairs (L1, 4 KiB)", "rigops doctor bad"],
+        ["strict", "FAIL", required, "rigops doctor strict"],
+        ["@local", "unknown", "no answer within 20 s", "rigops doctor @local"],
+        ["good", "not tried", "no pair has peer access (2 of 2)"],
+        ["4 hosts: 2 fail, 1 unknown, 1 not tried."],
     ]
-    assert 'p2p = "required" is declared, and 2 of 2 pairs are refused' in run.out
-    assert "good: No pair has peer access: nothing to test between GPUs." in run.out
 
 
 def test_a_host_out_of_reach_is_unknown(rigops: Rigops, fleet: Fleet) -> None:

@@ -14,6 +14,7 @@ from rigops.converge.fleet_run import FleetRun
 from rigops.converge.host_run import HostRun
 from rigops.converge.result import HostResult
 from rigops.inventory.spec import RigSpec
+from rigops.preflight.found import HostFound
 from rigops.transport import LOCAL, Target
 from tests.unit.converge.fakes import run_options
 
@@ -33,6 +34,7 @@ class Fake(HostRun):
     told: list[str]
     target: Target = TARGET
     fails: bool = False
+    proof: str = ""
     held_back: bool = False
     id_of_boot: str = ""
     result: HostResult = field(init=False)
@@ -74,7 +76,10 @@ class Fake(HostRun):
             raise RuntimeError("it did not come back")
         self.result.outcome = "changed"
 
-    def prove(self) -> None: ...
+    def prove(self) -> None:
+        if self.proof:
+            self.result.preflight = HostFound(host=self.name, status=self.proof)
+
     def record(self) -> None: ...
 
 
@@ -113,6 +118,19 @@ def test_a_first_that_does_not_come_through_spares_the_others_and_they_say_why()
     assert told == ["a"]
     assert outcomes(hosts) == ["failed", "reboot_owed", "reboot_owed", "reboot_owed"]
     assert all("since a did not come through" in host.result.story[-1] for host in hosts[1:])
+    assert {host.result.waits_for for host in hosts[1:]} == {"a"}
+
+
+def test_a_first_whose_proof_fails_spares_the_others_and_they_say_that() -> None:
+    hosts = rigs([], a={"proof": "fail"})
+
+    carried_out(hosts)
+
+    assert [host.result.exit_code for host in hosts] == [1, 0, 0, 0]
+    assert {host.result.story[-1] for host in hosts[1:]} == {
+        "not rebooted, since a failed its proof"
+    }
+    assert hosts[1].result.as_json()["waits_for"] == "a"
 
 
 def test_a_later_one_that_fails_is_its_own_trouble() -> None:

@@ -100,8 +100,18 @@ def test_a_proof_of_copies_alone_is_not_all_that_can_be_proven() -> None:
         "proven 2026-11-20, level L1; rigops preflight can go on to L5",
     )
 
+
+@pytest.mark.parametrize("level", ["", "L5"])  # as some versions recorded it
+def test_where_no_pair_has_access_nothing_is_called_proven(level: str) -> None:
     refused = tuple(replace(one, verdict="not_granted") for one in PROOF.pairs)
-    assert look(proven=replace(PROOF, level="L1", pairs=refused).to_json()).status == "ok"
+    one = look(proven=replace(PROOF, level=level, pairs=refused).to_json())
+
+    count = len(PROOF.pairs)
+    nothing = f"no pair has peer access ({count} of {count})"
+    assert (one.status, one.summary) == (
+        "skipped",
+        f"nothing to prove: preflight of 2026-11-20, {nothing}",
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,6 +145,16 @@ def test_a_failure_counts_whatever_was_proven_and_names_its_pairs() -> None:
     assert one.fix is not None
     assert "rigops apply" in one.fix.text
     assert "not proven" in look("p2p.grant", failed=FAILURE.to_json()).summary
+
+
+def test_a_failure_is_named_as_preflight_named_it() -> None:
+    text = "wrong data on 2 of 2 pairs (L1, 1 MiB)"
+
+    one = look(failed=replace(FAILURE, failure=text).to_json())
+
+    assert one.summary == f"the preflight of 2026-11-21 failed: {text}"
+    assert one.fix is not None
+    assert one.fix.text.startswith('until a preflight passes declare "nccl": ')
 
 
 def test_one_whose_end_nobody_saw_names_what_it_was_about() -> None:

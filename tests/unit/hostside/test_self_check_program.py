@@ -20,6 +20,9 @@ from rigops.concerns.monitoring.checking.exposition import exposition
 from rigops.concerns.monitoring.checking.findings import Found, merged, parse_answer
 from rigops.concerns.monitoring.checking.news import news, parse_entries
 from rigops.hostside.packing import pack
+from rigops.preflight.found import HostFound, PairFound
+from rigops.preflight.headline import NO_P2P
+from rigops.preflight.results import begun, failure
 from tests.unit.hostside.exposition import parse
 from tests.unit.hostside.waiting import PATIENCE_S, until
 
@@ -392,15 +395,38 @@ def test_a_reboot_that_the_distribution_asks_for_is_pending(rig: Rig) -> None:
 
 def test_a_proof_is_told_with_its_age_and_a_failed_one_is_a_failure(rig: Rig) -> None:
     assert rig.of("p2p.proof") == []
-    proven = {"at": at(3 * 86400 + 60), "level": "L1", "gpus": []}
+    proven: dict[str, Any] = {"at": at(3 * 86400 + 60), "level": "L1", "gpus": []}
     rig.write(f"{STATE}/proven.json", json.dumps(proven))
     (row,) = rig.of("p2p.proof")
     assert row[0] == "ok"
     assert "(3 days ago), level L1" in row[3]
 
-    rig.write(f"{STATE}/failed_proof.json", json.dumps({"at": "2026-11-20T10:00:00Z"}))
+    proven["pairs"] = [{"verdict": "not_granted"}] * 2
+    rig.write(f"{STATE}/proven.json", json.dumps(proven))
+    (row,) = rig.of("p2p.proof")
+    assert row[3].startswith("nothing to prove: ")
+    assert row[3].endswith("no pair has peer access")
+
+    failed = {"at": "2026-11-20T10:00:00Z"}
+    rig.write(f"{STATE}/failed_proof.json", json.dumps(failed))
     (row,) = rig.of("p2p.proof", 1)
     assert row[3] == "the preflight of 2026-11-20 failed or was interrupted"
+
+
+def test_the_notice_of_a_failed_proof_says_what_failed_and_what_to_declare(rig: Rig) -> None:
+    pairs = (PairFound("a", "b", "wrong_data", "L1", evidence=("4 KiB: 3 of 3 wrong",)),)
+    found = HostFound(host="rig", status="fail", pairs=pairs)
+    record = failure(found, "2026-11-20T10:00:00Z", {})
+    assert record is not None
+    rig.write(f"{STATE}/failed_proof.json", record.to_json())
+
+    _, told, _ = rig.report()
+
+    assert NO_P2P in begun(pairs, "2026-11-20T10:00:00Z", {}).to_json().replace("\\", "")
+    assert told.startswith(
+        "fail: p2p.proof, host: the preflight of 2026-11-20 failed: wrong data on 1 of 1 pairs "
+        '(L1, 4 KiB); do not train with P2P: declare "nccl": {"NCCL_P2P_DISABLE": "1"}\n'
+    )
 
 
 def test_a_problem_is_told_once_and_its_end_once_with_start_and_end_for_the_dead_man(

@@ -46,10 +46,10 @@ def test_first_the_grants_and_then_the_copies() -> None:
 
 @pytest.mark.parametrize(
     ("first", "level", "reached", "nccl"),
-    [(GRANTED, "quick", "L0", "P2P"), (REFUSED, "p2p", "L5", "SHM")],
+    [(GRANTED, "quick", "L0", "P2P"), (REFUSED, "p2p", None, "SHM")],
 )
 def test_no_copies_where_none_are_asked_for_or_granted(
-    first: ScriptResult, level: str, reached: str, nccl: str
+    first: ScriptResult, level: str, reached: str | None, nccl: str
 ) -> None:
     at_stake: list[object] = []
 

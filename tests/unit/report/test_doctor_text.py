@@ -5,10 +5,11 @@ import pytest
 from rigops.doctor.finding import Evidence, Finding, Fix, FixKind
 from rigops.doctor.host_report import HostReport
 from rigops.errors import HostError
+from rigops.report.closing import Again
 from rigops.report.doctor import NextSteps, doctor_lines
 from rigops.report.terminal import rendered, visible
 
-STEPS = NextSteps("rigops doctor -i rack.py", "rigops plan rack.py")
+STEPS = NextSteps(Again(("-i", "rack.py")), "rigops plan rack.py")
 CARDS = ("0000:0a:00.0", "0000:42:00.0", "0000:43:00.0")
 
 BAD = Finding(
@@ -76,6 +77,9 @@ def test_a_finding_is_a_line_and_its_fix_another_and_the_worst_host_is_first() -
         "well  ok  Debian 12, kernel 6.1.0-31, 3x RTX 3090",
         "  2 ok",
         "",
+        "host  result  reason               next",
+        "rig   FAIL    iommu.mode, drv.pin  rigops plan -i rack.py rig",
+        "well  ok      -",
         "2 hosts: 1 fail, 1 ok. To fix: 1 with rigops apply, 1 by hand.",
         f"Next: declare the fixes, then {STEPS.plan}    Details: add -v, or --explain iommu.mode",
     ]
@@ -229,17 +233,28 @@ def test_of_more_than_three_hosts_each_is_a_row() -> None:
     said = lines(*hosts, report("lost", error=error), report("rig", BAD, BY_HAND, *grave), width=80)
 
     assert said == [
-        "host   status   worst findings",
-        "rig    FAIL     iommu.mode (translated), u.0, drv.pin",
-        "lost   unknown  not reached: connection refused",
-        "well0  ok       -",
-        "well1  ok       -",
-        "well2  ok       -",
-        "",
+        "host                     result   reason  next",
+        "rig                      FAIL     iommu.mode (translated), u.0, drv.pin",
+        "                                  rigops doctor -i rack.py rig",
+        "lost                     unknown  not reached: connection refused",
+        "                                  rigops doctor -i rack.py lost",
+        "well0, well1 and 1 more  ok       -",
         "5 hosts: 1 fail, 3 ok, 1 unknown. To fix: 1 with rigops apply, 1 by hand. 1",
         "check could not be judged.",
-        "Next: rigops doctor -i rack.py rig",
     ]
+
+
+def test_24_hosts_with_3_in_trouble_fit_50_lines_and_each_trouble_has_its_next_command() -> None:
+    well = [report(f"rig{n:02}", *WELL) for n in range(1, 21)]
+    alike = [report(name, BY_HAND) for name in ("rig21", "rig22")]
+    error = HostError("refused", "me@rig24:22: connection refused")
+
+    said = lines(*well, *alike, report("rig23", BAD), report("rig24", error=error))
+
+    assert len(said) <= 50
+    for host in ("rig23", "rig24", "rig21 rig22"):
+        assert any(line.endswith(f"rigops doctor -i rack.py {host}") for line in said), host
+    assert any(line.startswith("rig01, rig02 and 18 more  ok ") for line in said)
 
 
 def test_a_note_is_two_lines_and_its_fix() -> None:

@@ -84,7 +84,7 @@ def judge_proof(subject: Subject) -> Requirement:
         if len(cards) < 2 or subject.spec.p2p == "skip":  # noqa: PLR2004 - a pair
             return Requirement(id="proof", status="info", summary="no pairs of GPUs to prove")
         return Requirement(id="proof", status="fail", summary="no preflight passed yet", fix=_APPLY)
-    evidence = state_line(f"proven.json: {last.proven.at}, {last.proven.level}")
+    evidence = state_line(f"proven.json: {last.proven.at}, {last.proven.reach}")
     if last.changed:
         changed = ", ".join(last.changed)
         return Requirement(
@@ -94,11 +94,10 @@ def judge_proof(subject: Subject) -> Requirement:
             evidence=evidence,
             fix=_APPLY,
         )
-    count = len(last.proven.pairs)
     return Requirement(
         id="proof",
         status="ok",
-        summary=f"proven at {last.proven.at} ({last.proven.level}, {count} pairs)",
+        summary=f"preflight passed at {last.proven.at} ({last.proven.reach})",
         evidence=evidence,
     )
 

@@ -23,8 +23,8 @@ _WHY: Final = (
 )
 _FIX: Final = Fix(
     kind="hands",
-    text="mend what the other findings name, then run `rigops apply`, which proves it again; until "
-    "then export NCCL_P2P_DISABLE=1 for what trains on several cards",
+    text='until a preflight passes declare "nccl": {"NCCL_P2P_DISABLE": "1"}; resolve what the '
+    "other findings name, then run `rigops apply`, which proves it again",
 )
 
 
@@ -36,7 +36,8 @@ def last_preflight(examined: Examined) -> Finding:
     or whose end nobody saw, fails until the next has passed. A proof depends on the driver, the
     kernel and its arguments, the board's firmware and the cards; where one of them changed, this is
     information, since the next apply proves it again; so is one of an earlier version that tried
-    less, such as copies only. The firmware is not compared here.
+    less, such as copies only. Where the driver grants no pair access, nothing is proven, and this
+    is skipped. The firmware is not compared here.
     """
     nothing = peers.no_pairs(examined)
     if nothing is not None:
@@ -54,10 +55,15 @@ def last_preflight(examined: Examined) -> Finding:
 def _passed(last: LastProof) -> Finding:
     if last.proven is None:
         return Finding("skipped", "no preflight is recorded on the host")
-    proven = f"proven {last.proven.at[:10]}, level {last.proven.level}"
+    was_tried = any(one.verdict not in REFUSED for one in last.proven.pairs)
+    proven = (
+        f"{'proven' if was_tried else 'preflight of'} {last.proven.at[:10]}, {last.proven.reach}"
+    )
     if last.changed:
         return Finding("info", f"{proven}; since then changed: {', '.join(last.changed)}")
-    if last.proven.level < HIGHEST and any(one.verdict not in REFUSED for one in last.proven.pairs):
+    if not was_tried:
+        return Finding("skipped", f"nothing to prove: {proven}")
+    if last.proven.level < HIGHEST:
         return Finding("info", f"{proven}; rigops preflight can go on to {HIGHEST}")
     return Finding("ok", proven)
 
@@ -70,8 +76,10 @@ def _failed(failed: FailedProof | None) -> str:
         return (
             f"the preflight of {day} was interrupted, or the machine hung: {_named(failed.pairs)}"
         )
-    what = f"{failed.pairs[0].verdict}, {_named(failed.pairs)}" if failed.pairs else ""
-    return f"the preflight of {day} failed: {what or '; '.join(failed.reasons) or 'no details'}"
+    what = failed.failure or "; ".join(failed.reasons) or "no details"
+    if failed.pairs and not failed.failure:  # as some versions recorded it
+        what = f"{failed.pairs[0].verdict}, {_named(failed.pairs)}"
+    return f"the preflight of {day} failed: {what}"
 
 
 def _named(pairs: Sequence[Pair]) -> str:

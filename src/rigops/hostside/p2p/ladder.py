@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.accesses import judge_accesses, try_accesses
@@ -25,7 +26,7 @@ from rigops.hostside.p2p.pair import GUARD, Pair
 from rigops.hostside.p2p.verdict import judge_data, judge_speed, size_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rigops.hostside.p2p.answers import PairAnswer
     from rigops.hostside.p2p.watched import Say
@@ -106,7 +107,7 @@ class _Ladder:
         copies = Copies(pair, self._sizes)
         control = copies.through_host()
         self._say(step="timing copies staged by the driver")
-        staged = copies.rate()
+        staged = copies.rates()
         refusal = pair.enable()
         if refusal is not None:
             granted = "the driver granted it and then refused"
@@ -114,17 +115,17 @@ class _Ladder:
         tried = copies.try_all(self._plan.passes, self._has_time)
         verdict, evidence = judge_data(tried, control)
         self._say(step="timing direct copies")
-        rate = copies.rate()
-        both = copies.rate_both_ways() if pair.is_open_back and self._has_time() else None
+        rates = copies.rates()
+        both = copies.rates_both_ways() if pair.is_open_back and self._has_time() else []
         latency = copies.latency_us()
         if verdict == "ok":
-            verdict, evidence = judge_speed(rate, staged)
+            verdict, evidence = judge_speed(rates, staged)
         sizes = ", ".join(dict.fromkeys(size_name(copied.size) for copied in tried))
         return {
             "verdict": verdict,
-            "gb_per_s": rate,
-            "both_ways_gb_per_s": both,
-            "staged_gb_per_s": staged,
+            "gb_per_s": _median(rates),
+            "both_ways_gb_per_s": _median(both),
+            "staged_gb_per_s": _median(staged),
             "latency_us": latency,
             "evidence": evidence
             or [f"{len(tried)} copies of {sizes} arrived whole, as their owner reads them"],
@@ -171,6 +172,10 @@ class _Ladder:
             card.use()
             made.append(Kernels(self._cuda))
         return made[0], made[1]
+
+
+def _median(rates: Sequence[float]) -> float | None:
+    return round(median(rates), 3) if rates else None
 
 
 def _host_memory() -> int:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.monitoring.checking.findings import Answer, Found, unknown
+from rigops.concerns.monitoring.checking.findings import Answer, Found, clean, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -127,13 +127,13 @@ class Records:
             failed, proven = self.read("failed_proof.json"), self.read("proven.json")
             answer = Answer()
             if failed is not None:
-                text = f"the preflight of {str(failed['at'])[:10]} failed or was interrupted"
+                text = _failed(failed)
                 answer.findings.append(Found("fail", "p2p.proof", "host", text, "p2p.proof"))
             if proven is not None:
                 at = seconds_of(proven["at"])
                 answer.metrics["proof_age_seconds"] = max(0.0, self._now - at)
                 days = int(max(0.0, self._now - at) // 86400)
-                text = f"proven {str(proven['at'])[:10]} ({days} days ago), level {proven['level']}"
+                text = _passed(proven, f"{str(proven['at'])[:10]} ({days} days ago)")
                 if failed is None:
                     answer.findings.append(Found("ok", "p2p.proof", "host", text, "p2p.proof"))
             if failed is not None or proven is not None:
@@ -141,6 +141,23 @@ class Records:
         except (OSError, ValueError, KeyError, TypeError) as error:
             return unknown("p2p.proof", f"the record of the proof: {type(error).__name__}")
         return answer
+
+
+def _failed(record: Mapping[str, Any]) -> str:
+    """What failed, and what to declare. Records of old have neither."""
+    day = str(record["at"])[:10]
+    what = record.get("failure")
+    how = f"failed: {what}" if what else "failed or was interrupted"
+    until = record.get("stopgap")
+    advice = f"; do not train with P2P: declare {until}" if until else ""
+    return clean(f"the preflight of {day} {how}{advice}")
+
+
+def _passed(record: Mapping[str, Any], when: str) -> str:
+    pairs = record.get("pairs", ())
+    if pairs and all(one["verdict"] == "not_granted" for one in pairs):
+        return f"nothing to prove: preflight of {when}, no pair has peer access"
+    return f"proven {when}, level {record['level']}"
 
 
 def seconds_of(at: str) -> float:

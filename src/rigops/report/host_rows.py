@@ -1,0 +1,99 @@
+"""Hosts of a plan or an apply as rows of the closing table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rigops.hostside.p2p.verdict import UNKNOWN
+from rigops.preflight.headline import failure_text
+from rigops.report.closing import Row, Step, error_words, step_after
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rigops.converge.result import HostResult
+
+_APPLY: Final = Step("apply")
+_CUT_SHORT: Final = {"interrupted": "interrupted", "not_run": "not touched"}
+_WORDS: Final = {"changed": "changed", "converged": "as declared"}
+
+
+def plan_rows(results: Sequence[HostResult]) -> list[Row]:
+    return [_plan_row(result) for result in results]
+
+
+def apply_rows(results: Sequence[HostResult]) -> list[Row]:
+    return [_apply_row(result) for result in results]
+
+
+def _plan_row(result: HostResult) -> Row:
+    if result.error is not None:
+        return _error_row(result, "no plan", "plan")
+    if result.blocked:
+        return _blocked_row(result, "partly" if result.pending else "blocked")
+    if result.pending:
+        meaning = ", ".join(result.plan.meaning)
+        reboot = "1 reboot" if result.reboot_reasons else ""
+        return Row(
+            result.host, "warn", "changes", ", ".join(filter(None, (meaning, reboot))), _APPLY
+        )
+    if result.preflight_reason:
+        return Row(result.host, "warn", "not proven", result.preflight_reason, _APPLY)
+    return Row(result.host, "ok", "as declared")
+
+
+def _apply_row(result: HostResult) -> Row:
+    row = _failed_row(result) or _unfinished_row(result)
+    if row is not None:
+        return row
+    found = result.preflight
+    proven = f"proven {found.level}" if found is not None and found.level else ""
+    nothing = found.nothing_to_prove if found is not None else ""
+    return Row(result.host, "ok", _WORDS[result.outcome], nothing or proven)
+
+
+def _failed_row(result: HostResult) -> Row | None:
+    host, found = result.host, result.preflight
+    if found is not None and result.has_failed_proof:
+        return Row(host, "fail", "FAIL", f"P2P: {failure_text(found)}", Step("doctor"))
+    if result.error is not None:
+        return _error_row(result, "FAIL", "apply")
+    if result.blocked:
+        return _blocked_row(result, "refused" if result.outcome == "refused" else "partly")
+    if result.outcome in _CUT_SHORT:
+        return Row(host, "fail", _CUT_SHORT[result.outcome], step=_APPLY)
+    return None
+
+
+def _unfinished_row(result: HostResult) -> Row | None:
+    host, found = result.host, result.preflight
+    if result.waits_for:
+        return Row(host, "warn", "waits", f"not rebooted: {result.waits_for}", _APPLY)
+    if result.outcome == "reboot_owed":
+        return Row(host, "warn", "reboot pending", "; ".join(result.reboot_reasons), _APPLY)
+    if result.withheld:
+        named = ", ".join(one.concern for one in result.withheld)
+        step = Step("apply", ("--prune",))
+        return Row(host, "warn", "kept", f"{named}: no longer declared", step)
+    if found is not None and found.status == UNKNOWN:
+        why = next(iter(found.reasons), "") or (found.error.message if found.error else "")
+        return Row(host, "unknown", "not proven", why, Step("preflight"))
+    return None
+
+
+def _error_row(result: HostResult, failed: str, command: str) -> Row:
+    error = result.error
+    assert error is not None  # noqa: S101 - for the type checker
+    if result.outcome == "unreachable":
+        word, why = error_words(error, result.host)
+        return Row(result.host, "unknown", word, why, step_after(error, command))
+    return Row(result.host, "fail", failed, error.message, Step(command))
+
+
+def _blocked_row(result: HostResult, word: str) -> Row:
+    first = result.blocked[0]
+    reason = f"{first.concern}: {first.reason}"
+    more = len(result.blocked) - 1
+    return Row(
+        result.host, "fail", word, f"{reason}, and {more} more" if more else reason, Step("plan")
+    )
