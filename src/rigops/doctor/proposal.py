@@ -53,7 +53,7 @@ def propose(
     holds = {key: value for one in entries if one.holds for key, value in one.keys.items()}
     spec, _ = examine_spec(holds, registry.keys())
     findings = examine(snapshot, spec, catalog, choose_driver=choose_driver)
-    suggested = tuple(_suggested(findings))
+    suggested = tuple(suggest(findings))
     asks_for_driver = spec.driver is None and not any("driver" in one.keys for one in suggested)
     choice = choose_driver() if asks_for_driver else None
     return (*entries, *suggested, *(_kept(choice) if choice else ()))
@@ -65,8 +65,8 @@ def _kept(choice: Choice) -> Iterator[ProposedKeys]:
         yield ProposedKeys(choice.declare, choice.recommended.why)
 
 
-def _suggested(findings: Iterable[Finding]) -> Iterator[ProposedKeys]:
-    """The first finding of each line says why."""
+def suggest(findings: Iterable[Finding]) -> Iterator[ProposedKeys]:
+    """What apply would fix once it is declared; the first finding of each line says why."""
     seen: list[Mapping[str, object]] = []
     for one in findings:
         fix = one.fix if one.status in _NOT_WELL else None

@@ -32,6 +32,11 @@ def host_text(name: str, reached: Mapping[str, object], entries: Sequence[Propos
     return indent(f"(\n{MARGIN}{literal(name)},\n{MARGIN}{{\n{body}\n{MARGIN}}},\n),", MARGIN)
 
 
+def keys_text(keys: Mapping[str, object]) -> str:
+    """As the dict of a host has them."""
+    return ", ".join(f"{literal(key)}: {literal(value)}" for key, value in keys.items())
+
+
 def _line(key: str, value: object) -> str:
     return f"{literal(key)}: {literal(value)},"
 
