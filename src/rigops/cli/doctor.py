@@ -218,5 +218,7 @@ def _next_steps(
     read = ["--from", str(bundles[0]) if len(bundles) == 1 else "BUNDLE"] if bundles else []
     again = shlex.join(["rigops", "doctor", *inventory, *read])
     if any(specs):
-        return NextSteps(again, shlex.join(["rigops", "plan", *inventory[1:]]))
-    return NextSteps(again, "" if bundles else "rigops init", before_plan="")
+        fix = shlex.join(["rigops", "fix", *inventory])
+        return NextSteps(again, fix, shlex.join(["rigops", "plan", *inventory[1:]]))
+    first = "" if bundles else "rigops init"
+    return NextSteps(again, first, first)

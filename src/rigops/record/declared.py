@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import field
+from types import MappingProxyType
 from typing import Final
 
 from rigops.atomic_file import SHELL_SETTLE
@@ -32,25 +34,37 @@ settle {PATH}
 class DeclaredKeys:
     """`keys`: as in the inventory, without those that stay on the machine that has it.
 
+    `parts`: of such a key, what the host has anyhow. `left_out`: the rest, as "notify" or
+    "borg.passphrase_command".
     `has_worked`: an apply brought them into force and verified them, and P2P where there is any.
     `before`: the last other keys that worked.
     """
 
     at: Time
     keys: Mapping[str, object]
+    parts: Mapping[str, object] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
     has_worked: bool = False
     before: Mapping[str, object] | None = None
 
     @classmethod
     def from_keys(
-        cls, at: str, keys: Mapping[str, object], last: DeclaredKeys | None = None
+        cls,
+        at: str,
+        keys: Mapping[str, object],
+        last: DeclaredKeys | None = None,
+        *,
+        parts: Mapping[str, object] = MappingProxyType({}),
+        left_out: Collection[str] = (),
     ) -> DeclaredKeys:
         """With values as they come back from the host: tuples are lists there."""
-        now: Mapping[str, object] = json.loads(json.dumps(dict(keys)))
-        if last is not None and last.keys == now:
+        now, own = json.loads(json.dumps([dict(keys), dict(parts)]))
+        others = tuple(sorted(left_out))
+        if last is not None and (last.keys, last.parts, last.left_out) == (now, own, others):
             return last
-        before = (last.keys if last.has_worked else last.before) if last else None
-        return cls(at=at, keys=now, before=None if before == now else before)
+        earlier = last and (last.keys if last.has_worked and last.keys != now else last.before)
+        before = None if earlier == now else earlier
+        return cls(at=at, keys=now, parts=own, left_out=others, before=before)
 
     @classmethod
     def from_json(cls, text: str) -> DeclaredKeys:

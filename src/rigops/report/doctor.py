@@ -43,14 +43,14 @@ _BY: Final = {
 
 @dataclass(frozen=True)
 class NextSteps:
-    """Commands: doctor as it was called, without its HOSTs, and the one that shows the changes.
+    """Commands: doctor as it was called, without its HOSTs.
 
-    `before_plan`: words for what comes before, where a fix is not declared yet.
+    `fix`: the one that declares what is not declared yet. `plan`: the one that shows the changes.
     """
 
     doctor: str
+    fix: str
     plan: str
-    before_plan: str = "declare the fixes, then "
 
 
 def doctor_lines(
@@ -71,8 +71,8 @@ def doctor_lines(
     if is_table and found:
         offered.append(f"Next: {steps.doctor} {shlex.quote(reached[0].host)}")
     elif steps.plan and applied:
-        declare = "" if all(fix.is_declared for fix in applied) else steps.before_plan
-        offered.append(f"Next: {declare}{steps.plan}")
+        is_declared = all(fix.is_declared for fix in applied)
+        offered.append(f"Next: {steps.plan if is_declared else steps.fix}")
     if not verbose and not is_table and reached:
         explained = f", or --explain {found[0].id}" if found else ""
         offered.append(f"Details: add -v{explained}")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from rigops.report.inventory import keys_text
+from rigops.report.inventory import keys_text, row_lines
 from rigops.report.words import wrapped
 
 if TYPE_CHECKING:
     from rigops.doctor.host_report import HostReport
     from rigops.doctor.proposal import ProposedKeys
     from rigops.inventory.rewrite import Rewrite
-
-_WIDEST: Final = 40
 
 
 def unreached_lines(reports: Iterable[HostReport]) -> Iterator[str]:
@@ -29,17 +27,7 @@ def reason_lines(proposed: Mapping[str, Sequence[ProposedKeys]], width: int) -> 
     for host, entries in proposed.items():
         if entries:
             yield host
-            yield from suggestion_lines(
-                [(keys_text(one.keys), one.reason) for one in entries], width
-            )
-
-
-def suggestion_lines(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
-    """What to declare, and why."""
-    widest = min(max(len(keys) for keys, _ in rows), _WIDEST)
-    for keys, reason in rows:
-        lead = f"  {keys:{widest}}  "
-        yield from wrapped(f"{lead}{reason}", width, "", hanging=" " * (widest + 4))
+            yield from row_lines([(keys_text(one.keys), one.reason) for one in entries], width)
 
 
 def diff_lines(wanted: Rewrite) -> list[str]:

@@ -121,8 +121,12 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
                 yield _Row(concern, "no longer declared, so undone:", "yellow")
             yield from _changes(result, concern, has_diffs=has_diffs)
     yield from _reboot(result, has_reasons=has_changes)
-    if result.preflight_reason:
-        yield _Row("preflight", f"{_COPIES} ({result.preflight_reason})", "yellow")
+    yield from _proof(result)
+    if result.unfixed:
+        found = ", ".join(result.unfixed)
+        yield _Row(
+            "doctor", f"faults whose fix is not declared: {found}. fix: rigops fix", "yellow"
+        )
     if has_changes:
         most = None if has_diffs else _NOTE
         yield from (_Row("note", notice, "yellow", most=most) for notice in result.notices)
@@ -133,6 +137,14 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
             more = "more note" if warnings else "note"
             yield _Row("note", f"rigops plan shows {_count(others, more)}")
     yield from (_Row(*_blocked(one), "yellow") for one in result.blocked)
+
+
+def _proof(result: HostResult) -> Iterator[_Row]:
+    if result.unfixed:
+        text = f"finds what is not declared to be fixed: {', '.join(result.unfixed)}"
+        yield _Row("doctor", f"{text}. fix: rigops fix", "yellow")
+    if result.preflight_reason:
+        yield _Row("preflight", f"{_COPIES} ({result.preflight_reason})", "yellow")
 
 
 def _reboot(result: HostResult, *, has_reasons: bool) -> Iterator[_Row]:

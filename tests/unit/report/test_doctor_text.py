@@ -8,7 +8,7 @@ from rigops.errors import HostError
 from rigops.report.doctor import NextSteps, doctor_lines
 from rigops.report.terminal import rendered, visible
 
-STEPS = NextSteps("rigops doctor -i rack.py", "rigops plan rack.py")
+STEPS = NextSteps("rigops doctor -i rack.py", "rigops fix -i rack.py", "rigops plan rack.py")
 CARDS = ("0000:0a:00.0", "0000:42:00.0", "0000:43:00.0")
 
 BAD = Finding(
@@ -77,7 +77,7 @@ def test_a_finding_is_a_line_and_its_fix_another_and_the_worst_host_is_first() -
         "  2 ok",
         "",
         "2 hosts: 1 fail, 1 ok. To fix: 1 with rigops apply, 1 by hand.",
-        f"Next: declare the fixes, then {STEPS.plan}    Details: add -v, or --explain iommu.mode",
+        f"Next: {STEPS.fix}    Details: add -v, or --explain iommu.mode",
     ]
 
 
@@ -94,7 +94,7 @@ def test_verbose_adds_evidence_why_and_the_whole_fix() -> None:
         "  ok      2: a.b, c.d",
         "",
         "1 host: fail. To fix: 1 with rigops apply, 1 by hand.",
-        "Next: declare the fixes, then rigops plan rack.py",
+        "Next: rigops fix -i rack.py",
     ]
 
 
