@@ -60,7 +60,7 @@ def suggest(found: SnapshotsHost) -> Mapping[str, object] | None:
     others = (found.disks | {uuid for _, uuid, _ in ranked}) - {own}
     if len(others) != 1:
         return None
-    return {"subvolumes": paths, "keep": _KEEP, "send_to": others.pop()}
+    return {"subvolumes": paths, "keep": _KEEP, "send_to": next(iter(others))}
 
 
 def _subvolumes(found: SnapshotsHost) -> dict[str, list[str]]:
