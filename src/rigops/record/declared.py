@@ -62,8 +62,11 @@ class DeclaredKeys:
         others = tuple(sorted(left_out))
         if last is not None and (last.keys, last.parts, last.left_out) == (now, own, others):
             return last
-        earlier = last and (last.keys if last.has_worked and last.keys != now else last.before)
-        before = None if earlier == now else earlier
+        before = (
+            (last.keys if last.has_worked and last.keys != now else last.before) if last else None
+        )
+        if before == now:
+            before = None
         return cls(at=at, keys=now, parts=own, left_out=others, before=before)
 
     @classmethod

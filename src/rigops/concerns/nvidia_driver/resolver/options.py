@@ -367,7 +367,7 @@ class _Options:
         if isinstance(found, NotCollected):
             kind = spec.driver_source.kind if spec.driver_source else "auto"
             return DeclaredDriver(
-                driver=declared, why=f'rigops plan shows what driver_source = "{kind}" brings'
+                driver=declared, why=f'rigops plan shows what "driver_source": "{kind}" brings'
             )
         its = found.resolution
         return DeclaredDriver(driver=declared, version=its.version, flavor=its.flavor, why=its.why)
