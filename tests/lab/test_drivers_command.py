@@ -102,7 +102,7 @@ def test_a_fresh_install_is_offered_nothing_and_told_where_there_is_some(
     assert 'declare "driver_source": "distribution"' in host["refusal"]["cure"]
     assert "535.261.03" in host["refusal"]["cure"]
     text = of(laptop, rigs["fresh-install"]).out
-    assert 'driver_source = "distribution"' in text
+    assert '"driver_source": "distribution"' in text
     assert "on offer: nothing" in text
 
 

@@ -102,7 +102,7 @@ def command(
             host_text(*_named(reached[host], taken), entries) for host, entries in proposed.items()
         ]
         written = [one for entries in proposed.values() for one in in_order(entries)]
-        _write(folder / DEFAULT_INVENTORY, texts, written)
+        _write(folder / DEFAULT_INVENTORY, texts, written, accepted=accepts)
     click.get_current_context().exit(_UNREACHED if any(one.error for one in collected) else 0)
 
 
@@ -126,7 +126,9 @@ def _proposed(bundle: Bundle, catalog: Catalog) -> Sequence[ProposedKeys]:
     return propose(HostSnapshot(bundle), catalog, chooser(bundle, catalog, None, None))
 
 
-def _write(path: Path, hosts: Sequence[str], entries: Sequence[ProposedKeys]) -> None:
+def _write(
+    path: Path, hosts: Sequence[str], entries: Sequence[ProposedKeys], *, accepted: bool
+) -> None:
     text = inventory_text(hosts, datetime.now(timezone.utc).date().isoformat())
     is_default = path == Path(DEFAULT_INVENTORY)
     plan = shlex.join(["rigops", "plan", *([] if is_default else [str(path)])])
@@ -140,7 +142,9 @@ def _write(path: Path, hosts: Sequence[str], entries: Sequence[ProposedKeys]) ->
         print_text("\n".join(hosts))
         print_lines(f"To declare what doctor finds in hosts that it has: {fix}", err=True)
         return
-    print_lines(*written_lines(path, text, entries, text_width(sys.stderr)), err=True)
+    print_lines(
+        *written_lines(path, text, entries, text_width(sys.stderr), accepted=accepted), err=True
+    )
     if any(one.keys and not one.holds for one in entries):
         print_lines(f"Take the # off those that you want, or: {fix}", err=True)
     print_lines(f"Next: {plan}", err=True)

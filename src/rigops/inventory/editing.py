@@ -29,7 +29,10 @@ def edits(
     `had`: its values so far, to which lists and dicts add. What a text declares has to be read: a
     later name may override it.
     """
-    module = cst.parse_module(text)
+    try:
+        module = cst.parse_module(text)
+    except cst.ParserSyntaxError:  # a newer Python's than libcst's
+        return
     for name, data in _places(module, host):
         if data is None:
             written = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in keys.items())

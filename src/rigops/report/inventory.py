@@ -42,7 +42,7 @@ def in_order(entries: Sequence[ProposedKeys]) -> list[ProposedKeys]:
 
 
 def written_lines(
-    path: Path, text: str, entries: Sequence[ProposedKeys], width: int
+    path: Path, text: str, entries: Sequence[ProposedKeys], width: int, *, accepted: bool
 ) -> Iterator[str]:
     """What `text`, just written, does not declare yet. `entries`: in its order."""
     lines = enumerate(text.splitlines(), 1)
@@ -53,7 +53,8 @@ def written_lines(
             line = next(number for number, line in lines if line.strip() == begins)
             rows.append((f"{path}:{line}  {keys_text(one.keys)}".rstrip(), one.reason))
     if not rows:
-        yield f"Wrote {path}. Nothing to suggest."
+        found = "Every suggestion is declared" if accepted else "Nothing to suggest"
+        yield f"Wrote {path}. {found}."
         return
     yield f"Wrote {path}. Comments in it, which declare nothing yet:"
     yield from row_lines(rows[:_MOST_ROWS], width)

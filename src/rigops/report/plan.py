@@ -122,11 +122,6 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
             yield from _changes(result, concern, has_diffs=has_diffs)
     yield from _reboot(result, has_reasons=has_changes)
     yield from _proof(result)
-    if result.unfixed:
-        found = ", ".join(result.unfixed)
-        yield _Row(
-            "doctor", f"faults whose fix is not declared: {found}. fix: rigops fix", "yellow"
-        )
     if has_changes:
         most = None if has_diffs else _NOTE
         yield from (_Row("note", notice, "yellow", most=most) for notice in result.notices)
@@ -141,8 +136,9 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
 
 def _proof(result: HostResult) -> Iterator[_Row]:
     if result.unfixed:
-        text = f"finds what is not declared to be fixed: {', '.join(result.unfixed)}"
-        yield _Row("doctor", f"{text}. fix: rigops fix", "yellow")
+        found = ", ".join(result.unfixed)
+        text = f"faults whose fix is not declared: {found}. fix: rigops fix"
+        yield _Row("doctor", text, "yellow")
     if result.preflight_reason:
         yield _Row("preflight", f"{_COPIES} ({result.preflight_reason})", "yellow")
 

@@ -83,7 +83,7 @@ b = [("rig", {"driver": "545"})]
 =>
 a = [("rig", {"gpus": 3})]
 b = [("rig", {"driver": "535", "kernel_args": ["iommu=pt"]})]
-"""  # noqa: E501
+"""  # noqa: E501 - as an inventory has them
 
 
 def rewritten(

@@ -236,7 +236,7 @@ def test_where_only_the_trap_is_offered_the_older_pocket_is_told() -> None:
 
     assert choice.recommended is None
     assert choice.blocker is not None
-    assert 'driver_source = {"URIs": "http://archive.example/ubuntu"' in choice.blocker.fix
+    assert '"driver_source": {"URIs": "http://archive.example/ubuntu"' in choice.blocker.fix
     assert '"Suites": "noble"' in choice.blocker.fix
 
 

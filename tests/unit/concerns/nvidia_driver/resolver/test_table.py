@@ -444,7 +444,7 @@ REFUSED: list[tuple[Case, str, str]] = [
     (
         Case(ARCH, "V100 SXM2 16GB", _NOTHING, "595"),
         "580 is the last branch",
-        'driver = "535" or "580"',
+        '"driver": "535" or "580"',
     ),
     (Case(ARCH, "3090", _NOTHING, "545"), "is known to be bad", "driver_allow_bad"),
     (
