@@ -147,15 +147,15 @@ def _operand(value: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _with_keys(node: cst.Dict, keys: Mapping[str, object], had: Mapping[str, object]) -> cst.Dict:
-    left = dict(keys)
-    for element in reversed(node.elements):
-        match element:
-            case cst.DictElement(key=cst.SimpleString() as name):
+    left, elements = dict(keys), list(node.elements)
+    for number in reversed(range(len(elements))):
+        match elements[number]:
+            case cst.DictElement(key=cst.SimpleString() as name) as element:
                 key = name.evaluated_value
                 if isinstance(key, str) and key in left:
                     value = _value(element.value, left.pop(key), had.get(key))
-                    node = node.with_deep_changes(element, value=value)
-    gaps = _Gaps.of(node)
+                    elements[number] = element.with_changes(value=value)
+    gaps = _Gaps.of(node.with_changes(elements=elements))
     left = gaps.take_off_comments(left)
     gaps.append([_element(key, value) for key, value in left.items()])
     return gaps.around(node)

@@ -34,6 +34,10 @@ rigs = [("rig", {"driver": "545", "x_mine": 1})]
 =>
 rigs = [("rig", {"driver": "535", "x_mine": 1, "kernel_args": ["iommu=pt"]})]
 ---
+rigs = [("rig", {"kernel_args": ["quiet"], "gpus": 3, "driver": "545"})]
+=>
+rigs = [("rig", {"kernel_args": ["quiet", "iommu=pt"], "gpus": 3, "driver": "535"})]
+---
 rigs = ([("rig", {"driver": "535",})], {"kernel_args": ("quiet",)})
 =>
 rigs = ([("rig", {"driver": "535", "kernel_args": ["quiet", "iommu=pt"],})], {"kernel_args": ("quiet",)})
