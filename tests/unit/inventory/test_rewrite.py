@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import chain, combinations, product
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING
@@ -147,6 +148,28 @@ def test_the_text_changes_where_this_host_is_written(tmp_path: Path) -> None:
 
         assert found.by_hand == (), before
         assert found.text.decode() == after
+
+
+def test_in_every_form_of_a_dict_all_comments_stay(tmp_path: Path) -> None:
+    had = ('"driver": "545"', '"kernel_args": ["quiet"]', '"x_own": {"a": 1}', "**COMMON")
+    joins = (", ", ",\n        ", ",  # mark\n        ", ",\n\n        # mark\n        ", " ,")
+    ends = (
+        "{%s}",
+        "{ %s, }",
+        "{\n        %s,\n    }",
+        "{  # mark\n        %s  # mark\n    # mark\n}",
+    )
+    for items in chain.from_iterable(combinations(had, count) for count in range(len(had) + 1)):
+        for join, end in (
+            product(joins, ends) if items else [("", "{%s}"), ("", "{\n    # mark%s\n}")]
+        ):
+            text = f'COMMON = {{"gpus": 3}}\nrigs = [("rig", {end % join.join(items)})]\n'
+
+            found = rewritten(tmp_path, text)
+
+            assert found.by_hand == (), text
+            assert found.text.count(b"# mark") == text.count("# mark"), text
+            assert len(found.text.splitlines()) <= len(text.splitlines()) + 2
 
 
 @pytest.mark.parametrize(
