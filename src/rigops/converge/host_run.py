@@ -148,7 +148,8 @@ class HostRun:
         self._plan()
         if not self.result.pending and not self.result.blocked:
             self.result.outcome = "converged"
-            if self.result.preflight_reason or self.recorded(declared.PATH) is None:
+            is_new = self.result.preflight_reason or self.recorded(declared.PATH) is None
+            if is_new and self._options.command in {"plan", "apply"}:
                 self.result.unfixed = unfixed_checks(self._session.channel, self.request)
 
     def repair(self) -> None:

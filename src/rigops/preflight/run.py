@@ -106,7 +106,7 @@ def prove(
     Raises TransportError only before the copies, and UsageError where `pairs` names absent GPUs.
     """
     if spec is not None and spec.p2p == "skip":
-        return HostFound(host=name, status=SKIPPED, reasons=('declared "p2p": "skip"',))
+        return HostFound(host=name, status=SKIPPED, reasons=('declared p2p = "skip"',))
     limits = limits or PayloadLimits()
     progress("querying peer access")
     answer = _ask(host, limits.options("quick"), limits.census_s())

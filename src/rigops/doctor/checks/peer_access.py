@@ -46,7 +46,7 @@ def grant(examined: Examined) -> Finding:
 
     Reads the matrices of `nvidia-smi topo -p2p r` and `w`. A grant is never taken for working peer
     access: the driver looks neither at the IOMMU nor at ACS, so only preflight can prove it. With
-    "p2p": "required" a refused pair fails, with "nvlink" one that NVLink connects. Without a
+    p2p = "required" a refused pair fails, with "nvlink" one that NVLink connects. Without a
     declaration a refusal is information: on GeForce cards without NVLink the stock driver offers no
     peer access, and that is no fault.
     """
@@ -55,7 +55,7 @@ def grant(examined: Examined) -> Finding:
     if nothing is not None:
         return nothing
     if demand == "skip":
-        return Finding("skipped", '"p2p": "skip" is declared')
+        return Finding("skipped", 'p2p = "skip" is declared')
     found = peers.classify_pairs(examined)
     if unmet := _unmet(examined, found, demand):
         return unmet
@@ -70,7 +70,7 @@ def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Findi
     """What is declared and certainly or possibly not there."""
     if demand not in {"required", "nvlink"}:
         return None
-    declared = f'"p2p": "{demand}" is declared'
+    declared = f'p2p = "{demand}" is declared'
     wired = demand == "nvlink"
     refused = [pair for pair in found.refused if not wired or pair.has_nvlink]
     if refused or (not wired and peers.write_refused(examined.snapshot)):

@@ -42,7 +42,7 @@ def last_preflight(examined: Examined) -> Finding:
     if nothing is not None:
         return nothing
     if examined.spec.p2p == "skip":
-        return Finding("skipped", '"p2p": "skip" is declared')
+        return Finding("skipped", 'p2p = "skip" is declared')
     last = proof.last_proof(examined)
     if last is None:
         return Finding("unknown", "what the last preflight found was not collected")

@@ -257,13 +257,13 @@ def judge_host(
 def _unmet(verdicts: Mapping[tuple[str, str], str], demand: Demand) -> tuple[str, list[str]]:
     if demand.p2p == "nvlink":
         if demand.wired is None:
-            return UNKNOWN, ['"p2p": "nvlink" is declared, and the wiring could not be read']
+            return UNKNOWN, ['p2p = "nvlink" is declared, and the wiring could not be read']
         wanted, which = list(demand.wired), "wired pairs"
     elif demand.p2p == "required":
         wanted, which = list(verdicts), "pairs"
     else:
         return OK, []
-    declared = f'"p2p": "{demand.p2p}" is declared'
+    declared = f'p2p = "{demand.p2p}" is declared'
     if not wanted:
         return FAIL, [f"{declared}, and there are no {which}"]
     refused = [pair for pair in wanted if verdicts.get(pair) in REFUSED]
