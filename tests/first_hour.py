@@ -53,11 +53,12 @@ STEPS: Final = (
     Step("What is wrong with this machine?", ("doctor",), code=1),
     Step("Do copies between the cards really hang?", ("preflight",), {"[y/N]": "y"}, 1),
     Step(
-        "Each `fix:` of doctor is a line of the inventory. `fix` writes them, and shows what they "
-        "will change, as `rigops plan` does.",
+        "Each `fix:` of doctor is a line of the inventory. `fix` writes them, and says what they "
+        "come to.",
         ("fix",),
         {"[y/N]": "y"},
     ),
+    Step("`plan` shows all of it.", ("plan",)),
     Step(
         "`apply` shows the plan in short and asks. With No, or Ctrl-C, nothing is changed. "
         "Interrupted later, the next run finishes it.",

@@ -69,7 +69,7 @@ def command(
     """Declare what doctor would have declared, then plan.
 
     Checks the hosts as doctor does. Shows the lines that fix what it finds as a difference of the
-    inventory, asks, and writes them there; comments and form stay. Then shows the plan. No host
+    inventory, asks, and writes them there; comments and form stay. Then plans. No host
     is changed: `rigops apply` does that. Where the place of a key is not certain, the host stays
     as it is and its line is named. HOST is an inventory name. Without HOST: every host.
 
@@ -184,6 +184,7 @@ def _show_plan(results: Sequence[HostResult], inventory_path: Path | None) -> No
     from rigops.report.plan import plan_lines, total_lines
 
     width = text_width()
-    print_lines(*plan_lines(results, width), "", *total_lines(results, width))
+    short = plan_lines(results, width, has_changes=False)
+    print_lines(*short, "", *total_lines(results, width))
     where = [str(inventory_path)] if inventory_path else []
     print_lines(f"Next: {shlex.join(['rigops', 'apply', *where])}")
