@@ -80,7 +80,7 @@ def command(
       rigops fix --yes --json
     """
     inventory = read_inventory(inventory_path)
-    named = [inventory.require(name) for name in hosts]
+    named = [inventory.require(name) for name in dict.fromkeys(hosts)]
     for host in named:
         require_connector(host)
     chosen = [
