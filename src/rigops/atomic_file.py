@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
+import stat
 import tempfile
 from base64 import b64encode
 from pathlib import Path
 from typing import Final
+
+from rigops import regular_file
+
+_MOST_LINKS: Final = 40
 
 # Files left behind by a crash end in .rigops-new.
 SHELL_SETTLE: Final = """\
@@ -41,11 +47,46 @@ aside() {{ # PATH MODE: its input is written beside the path
 
 def replace(path: Path, content: bytes | str, mode: int) -> None:
     target = Path(os.path.realpath(path))  # a symlink stays, and what it points to is replaced
-    data = content.encode() if isinstance(content, str) else content
+    _replace(target, content.encode() if isinstance(content, str) else content, mode)
+
+
+def replace_own(path: Path, content: bytes, *, was: bytes) -> None:
+    """Replace a file that this user may write, with its mode and owner.
+
+    Raises OSError where it is something else than `was`, and for a link of another user, who could
+    have this one write to any file.
+    """
+    target = _follow_own_links(path)
+    if regular_file.read_end(target, most=len(was) + 1, follows_links=False) != was:
+        raise OSError(errno.EBUSY, "it was changed meanwhile")
+    status = target.stat(follow_symlinks=False)
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    owner = (status.st_uid, status.st_gid)
+    _replace(target, content, stat.S_IMODE(status.st_mode), owner)
+
+
+def _follow_own_links(path: Path) -> Path:
+    place = Path(os.path.abspath(path))  # noqa: PTH100 - with the links
+    for _ in range(_MOST_LINKS):
+        links = [one for one in (*reversed(place.parents), place) if one.is_symlink()]
+        if not links:
+            return place
+        link = links[0]
+        if link.lstat().st_uid not in {0, os.geteuid()}:
+            raise OSError(errno.EPERM, f"{link} is a link of another user")
+        rest = place.relative_to(link)
+        place = Path(os.path.normpath(link.parent / link.readlink() / rest))
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _replace(target: Path, data: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     aside = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            if owner and owner != (os.geteuid(), os.getegid()):
+                os.fchown(descriptor, *owner)
             os.fchmod(descriptor, mode)  # before the content: a secret is never open to others
             file.write(data)
             file.flush()

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from rigops.concerns.registry import keys
+from rigops.inventory import load
+from tests.first_hour import laptop as laptop_of
 from tests.lab import hosts, witness
-from tests.lab.applying import INVENTORY, QUIETLY
+from tests.lab.applying import INVENTORY, QUIETLY, only
 from tests.lab.borg_host import own_disk
 from tests.lab.laptop import Laptop
 from tests.lab.tended import Tended
@@ -169,6 +172,23 @@ def test_it_is_brought_about_with_one_question_and_a_second_apply_changes_nothin
     host = rig.apply(**rig.declared)
     assert (host["outcome"], host["changes"]) == ("converged", [])
     assert rig.asked() == 1
+
+
+def test_init_of_an_applied_host_loses_no_backup_and_names_what_to_fill_in(
+    rig: Rig, tmp_path: Path
+) -> None:
+    other = laptop_of(tmp_path)
+
+    said = other.rigops("init", "--host", NAME)
+
+    assert said.code == 0, said.err
+    assert 'fill in "passphrase_command" of "borg"' in said.err
+    (host,) = load(tmp_path / "inventory.py", keys()).hosts
+    known = {key: one for key, one in rig.declared["borg"].items() if "command" not in key}
+    assert host.data["borg"] == known
+    plan = only(other.rigops("plan", "--json"))
+    assert (plan["changes"], plan["undeclared"]) == ([], [])
+    assert "passphrase_command is not declared" in plan["blocked"][0]["reason"]
 
 
 @pytest.mark.story

@@ -99,10 +99,10 @@ def test_a_fresh_install_is_offered_nothing_and_told_where_there_is_some(
     host = asked["fresh-install"]
 
     assert (host["offered"], host["recommended"], host["loaded"]) == ([], None, None)
-    assert 'declare driver_source = "distribution"' in host["refusal"]["cure"]
+    assert 'declare "driver_source": "distribution"' in host["refusal"]["cure"]
     assert "535.261.03" in host["refusal"]["cure"]
     text = of(laptop, rigs["fresh-install"]).out
-    assert 'driver_source = "distribution"' in text
+    assert '"driver_source": "distribution"' in text
     assert "on offer: nothing" in text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +28,50 @@ def words(text: str) -> list[str]:
 
 def test_it_is_as_it_is_told() -> None:
     assert words(first_hour.recorded()) == words(first_hour.PAGE.read_text(encoding="utf-8"))
+
+
+def test_the_first_lines_of_the_readme_lead_from_a_broken_rig_to_a_healthy_one(
+    tmp_path: Path,
+) -> None:
+    readme = (first_hour.PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    block = readme.split("```\n")[1]
+    typed = re.findall(r"^rigops (.*?) +#", block, re.MULTILINE)
+    assert [one.split()[0] for one in typed] == ["init", "doctor", "fix", "plan", "apply"]
+    with hosts.running([first_hour.RIG]):
+        laptop = first_hour.laptop(tmp_path)
+        said = {}
+        for line in typed:
+            words = line.replace("me@192.168.1.20", first_hour.HOST).split()
+            person = Person({"[y/N]": "y"} if words == ["fix"] else {"[N]o": "y"}, sees_all=True)
+            if words == ["fix"]:  # who leaves it out is told
+                hasty = laptop.rigops("plan")
+                assert "as declared" in hasty.out
+                assert "fix: rigops fix" in hasty.out
+            said[words[0]] = person.rigops(laptop, words, timeout=300)
+
+        assert {name: one.code for name, one in said.items()} == {
+            **dict.fromkeys(said, 0),
+            "doctor": 1,
+        }
+        assert re.search(r'inventory\.py:\d+ +"driver": "535" +driver 545', said["init"].err)
+        assert "rigops fix" in said["init"].err
+        assert "Next: rigops fix" in said["doctor"].err
+        assert "driver 545.29.06 -> 535" in said["plan"].err
+        assert {one["status"] for one in laptop.doctor().json()["hosts"]} == {"ok"}
+
+
+def test_no_and_ctrl_c_at_a_question_change_nothing(tmp_path: Path) -> None:
+    with hosts.running([first_hour.RIG]):
+        laptop = first_hour.laptop(tmp_path)
+        assert laptop.rigops("init", "--accept", "--host", first_hour.HOST).code == 0
+        before = (tmp_path / "inventory.py").read_text()
+        (tmp_path / "inventory.py").write_text(before.replace('"driver"', '# "driver"'))
+        for words in (("fix",), ("apply",), ("release", first_hour.HOST)):
+            for answer in ("n", CTRL_C):
+                said = Person({"N]": answer}, sees_all=True).rigops(laptop, words)
+                assert said.code == 130, said.err
+        assert '# "driver"' in (tmp_path / "inventory.py").read_text()
+        assert only(laptop.rigops("plan", "--json"))["status"] == "pending"
 
 
 def test_ctrl_c_in_any_stage_leaves_what_the_next_run_finishes(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def test_a_program_on_the_host_may_ask_for_a_step_and_end_it(rig: Rig) -> None:
     ]
     refused = rig.host.run("rigops-guard --step poweroff")
     assert refused.returncode == 2
-    assert 'fix: declare thermal_action = "poweroff"' in refused.stdout
+    assert 'fix: declare "thermal_action": "poweroff"' in refused.stdout
 
 
 def test_a_step_is_taken_without_the_service_too(rig: Rig) -> None:

@@ -104,7 +104,7 @@ def test_a_rollback_needs_no_source(vault: VaultRig) -> None:
 
     assert (host["outcome"], vault.rig.drivers(), vault.rig.runs) == ("changed", {FIRST}, FIRST)
     assert stages(host).count("reboot") == 1
-    assert f'write driver = "{FIRST}"' in " ".join(host["story"])
+    assert f'write "driver": "{FIRST}"' in " ".join(host["story"])
     assert f"Pin: version {FIRST}-1" in vault.rig.does(f"cat {PIN}")
     assert vault.rig.holds() == set(vault.rig.versions())
     assert vault.nothing_is_left_of_the_source()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -218,5 +217,5 @@ def _next_steps(
     read = ["--from", str(bundles[0]) if len(bundles) == 1 else "BUNDLE"] if bundles else []
     again = Again(inventory, bundles=tuple(read))
     if any(specs):
-        return NextSteps(again, shlex.join(["rigops", "plan", *inventory[1:]]))
-    return NextSteps(again, "" if bundles else "rigops init", before_plan="")
+        return NextSteps(again)
+    return NextSteps(again, "" if bundles else "rigops init")

@@ -107,7 +107,9 @@ def choose_hosts(
         print_lines("this machine", err=True)
         return (Chosen("@local", LOCAL, None),)
     chosen = tuple(
-        _chosen(host, inventory) for host in inventory.hosts if host.connector in {"ssh", "local"}
+        chosen_host(host, inventory)
+        for host in inventory.hosts
+        if host.connector in {"ssh", "local"}
     )
     print_lines(f"{inventory.path}: {len(chosen)} host{'s' * (len(chosen) != 1)}", err=True)
     return chosen
@@ -170,7 +172,7 @@ def _named(word: str, inventory: Inventory | None) -> Chosen:
             warn([f"{word} is not in the inventory; using it as an ssh host; {hint}"])
         return Chosen(word, Target.parse(word), None)
     require_connector(host)
-    return _chosen(host, inventory)
+    return chosen_host(host, inventory)
 
 
 def require_connector(host: InventoryHost) -> None:
@@ -181,7 +183,7 @@ def require_connector(host: InventoryHost) -> None:
         )
 
 
-def _chosen(host: InventoryHost, inventory: Inventory) -> Chosen:
+def chosen_host(host: InventoryHost, inventory: Inventory) -> Chosen:
     return Chosen(
         host.name,
         Target.from_host_data(host.name, host.data),

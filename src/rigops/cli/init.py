@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,20 +15,25 @@ import click
 from rigops.catalog import load
 from rigops.cli.hosts import access_options
 from rigops.cli.options import DEFAULT_INVENTORY, common, words
+from rigops.cli.output import text_width
 from rigops.cli.terminal import Terminal
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.choice import chooser
-from rigops.doctor.proposal import propose
+from rigops.concerns.snapshots.file_systems import SECTION as FILE_SYSTEMS
+from rigops.doctor.proposal import accept, propose
 from rigops.hosts.access import Chosen
 from rigops.hosts.probing import ProbeOptions, probe_hosts
 from rigops.probe.registry import SECTIONS
 from rigops.probe.snapshot import HostSnapshot
-from rigops.report.inventory import host_text, inventory_text
+from rigops.report.inventory import host_text, in_order, inventory_text, written_lines
 from rigops.report.terminal import print_lines, print_text
 from rigops.transport import Target
 
 if TYPE_CHECKING:
+    from rigops.catalog import Catalog
     from rigops.cli.hosts import AskAccess
+    from rigops.doctor.proposal import ProposedKeys
+    from rigops.probe.bundle import Bundle
 
 _UNREACHED = 3
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -47,29 +54,32 @@ _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
     metavar="TARGET",
     help="Host to probe: an ssh alias or user@host:port (repeatable) [default: this machine].",
 )
+@click.option("--accept", "accepts", is_flag=True, help="Declare every suggestion.")
 @access_options
 @common
 def command(
     *,
     folder: Path,
     targets: tuple[str, ...],
+    accepts: bool,
     access: AskAccess,
 ) -> None:
     """Probe hosts and write a first inventory, DIR/inventory.py.
 
     Keys declare what a host already has, so `rigops apply` has nothing to change. Suggestions
-    are comments, each with its reason. An existing file is not overwritten; the entries are
-    printed instead.
+    are comments, each with its reason; with --accept they are declared, so `rigops plan` shows
+    what they change. An existing file is not overwritten; the entries are printed instead.
 
     \b
     Examples:
       rigops init                                     this machine, ./inventory.py
       rigops init rigs --host me@192.168.1.20         one host, rigs/inventory.py
       rigops init --host threadripper --host t180     two aliases of ~/.ssh/config
+      rigops init --accept --host threadripper        with what doctor would have declared
     """  # fmt: skip
     names = dict.fromkeys(targets or ("@local",))
     chosen = [Chosen(word, Target.parse(word), None) for word in names]
-    sections = tuple(dict.fromkeys((*SECTIONS, *from_bundle.sections(None))))
+    sections = tuple(dict.fromkeys((*SECTIONS, *from_bundle.sections(None), FILE_SYSTEMS)))
     collected = probe_hosts(
         chosen,
         ProbeOptions(access=access(), sections=lambda _: sections),
@@ -79,13 +89,9 @@ def command(
     catalog = load()
     reached = {one.name: one.target for one in chosen}
     taken: set[str] = set()
-    proposed = {
-        one.host: propose(
-            HostSnapshot(one.bundle), catalog, chooser(one.bundle, catalog, None, None)
-        )
-        for one in collected
-        if one.bundle
-    }
+    proposed = {one.host: _proposed(one.bundle, catalog) for one in collected if one.bundle}
+    if accepts:
+        proposed = {host: accept(entries) for host, entries in proposed.items()}
     for one in collected:
         if one.error:
             print_lines(f"{one.host}: {one.error.kind}: {one.error.message}", err=True)
@@ -95,8 +101,8 @@ def command(
         texts = [
             host_text(*_named(reached[host], taken), entries) for host, entries in proposed.items()
         ]
-        suggestions = sum(not entry.holds for entries in proposed.values() for entry in entries)
-        _write(folder / DEFAULT_INVENTORY, texts, suggestions)
+        written = [one for entries in proposed.values() for one in in_order(entries)]
+        _write(folder / DEFAULT_INVENTORY, texts, written, accepted=accepts)
     click.get_current_context().exit(_UNREACHED if any(one.error for one in collected) else 0)
 
 
@@ -116,15 +122,29 @@ def _named(target: Target, taken: set[str]) -> tuple[str, dict[str, object]]:
     return name, {"ssh_hostname": target.alias, **reached} if name != target.alias else reached
 
 
-def _write(path: Path, hosts: Sequence[str], suggestions: int) -> None:
-    today = datetime.now(timezone.utc).date().isoformat()
+def _proposed(bundle: Bundle, catalog: Catalog) -> Sequence[ProposedKeys]:
+    return propose(HostSnapshot(bundle), catalog, chooser(bundle, catalog, None, None))
+
+
+def _write(
+    path: Path, hosts: Sequence[str], entries: Sequence[ProposedKeys], *, accepted: bool
+) -> None:
+    text = inventory_text(hosts, datetime.now(timezone.utc).date().isoformat())
+    is_default = path == Path(DEFAULT_INVENTORY)
+    plan = shlex.join(["rigops", "plan", *([] if is_default else [str(path)])])
+    fix = shlex.join(["rigops", "fix", *([] if is_default else ["-i", str(path)])])
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(inventory_text(hosts, today))
+            file.write(text)
     except FileExistsError:
         print_lines(f"{path}: already exists; not overwritten. Entries to paste:", err=True)
         print_text("\n".join(hosts))
+        print_lines(f"To declare what doctor finds in hosts that it has: {fix}", err=True)
         return
-    count = f"{suggestions} suggestion{'' if suggestions == 1 else 's'}"
-    print_lines(f"Wrote {path}, {count} in comments. Next: rigops plan {path}", err=True)
+    print_lines(
+        *written_lines(path, text, entries, text_width(sys.stderr), accepted=accepted), err=True
+    )
+    if any(one.keys and not one.holds for one in entries):
+        print_lines(f"Take the # off those that you want, or: {fix}", err=True)
+    print_lines(f"Next: {plan}", err=True)

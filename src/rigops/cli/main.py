@@ -31,6 +31,7 @@ _JOBS = {
     },
     ("Change", "rigops plan"): {
         "init": "Probe hosts and write a first inventory.",
+        "fix": "Declare what doctor would have declared, then plan.",
         "plan": "Show what apply would change, and what blocks it.",
         "apply": "Apply the inventory to hosts, then test P2P.",
     },
@@ -53,7 +54,7 @@ COMMANDS = {name: line for commands in _JOBS.values() for name, line in commands
 
 
 # They import pyinfra, which has to come before every lock and thread.
-_CONVERGE = {"apply", "plan", "release", "reprovision", "rollback"}
+_CONVERGE = {"apply", "fix", "plan", "release", "reprovision", "rollback"}
 
 
 class Commands(click.Group):

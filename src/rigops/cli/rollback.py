@@ -198,6 +198,6 @@ def _driver_to_change(run: HostRun) -> Iterator[str]:
         yield f'driver = "{declared.text}" in the inventory includes {version}: apply keeps it'
     else:
         yield (
-            f'the inventory declares driver = "{declared.text}"; write driver = "{version}", '
+            f'the inventory declares "driver": "{declared.text}"; write "driver": "{version}", '
             "or the next apply installs the newer one again"
         )

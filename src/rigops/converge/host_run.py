@@ -28,6 +28,7 @@ from rigops.converge.result import Blocker, HostResult, Override, Withheld
 from rigops.converge.root_snapshot import RefusedSnapshotError, SnapperPair, take_snapshot
 from rigops.converge.session import HostSession
 from rigops.converge.trial_boot import TrialBoot
+from rigops.converge.unfixed import unfixed_checks
 from rigops.errors import RigopsError
 from rigops.json_fields import readable
 from rigops.ownership.owned_lines import shown_path
@@ -149,6 +150,9 @@ class HostRun:
         self._plan()
         if not self.result.pending and not self.result.blocked:
             self.result.outcome = "converged"
+            is_new = self.result.preflight_reason or self.recorded(declared.PATH) is None
+            if is_new and self._options.command in {"plan", "apply"}:
+                self.result.unfixed = unfixed_checks(self._session.channel, self.request)
 
     def repair(self) -> None:
         """From now on a broken package manager is repaired, and the plan is made for that."""
@@ -229,19 +233,32 @@ class HostRun:
         """Before the changes: also of a run that is cut off it is known what it was about."""
         selection, before = self._options.selection, self._recorded_keys()
         withheld = {one.concern for one in self.result.withheld}
-        keys = {
-            name: value
-            for name, value in (before.keys if before else {}).items()
-            if (concern := registry.concern_of(name))
-            and (concern in withheld or not selection.has(concern))
-        }
+
+        def stays(name: str) -> bool:
+            concern = registry.concern_of(name.partition(".")[0])
+            return bool(concern) and (concern in withheld or not selection.has(concern or ""))
+
+        known = before or DeclaredKeys(at=self._options.holder.started, keys={})
+        keys = {name: value for name, value in known.keys.items() if stays(name)}
+        parts = {name: value for name, value in known.parts.items() if stays(name)}
+        left_out = {name for name in known.left_out if stays(name)}
         for name, key in registry.keys().items():
             concern = registry.concern_of(name)
             is_selected = concern is None or selection.has(concern)
-            if is_selected and not key.stays_here and name in self.request.spec.declared:
-                keys[name] = self.request.data[name]
+            if is_selected and name in self.request.spec.declared:
+                value = self.request.data[name]
+                if not key.stays_here:
+                    keys[name] = value
+                elif key.recorded_parts and isinstance(value, dict):
+                    own = value.keys() & set(key.recorded_parts)
+                    parts[name] = {part: one for part, one in value.items() if part in own}
+                    left_out |= {f"{name}.{part}" for part in value.keys() - own}
+                else:
+                    left_out.add(name)
         holder = self._options.holder
-        self._declared = DeclaredKeys.from_keys(holder.started, keys, before, who=holder.who)
+        self._declared = DeclaredKeys.from_keys(
+            holder.started, keys, before, parts=parts, left_out=left_out, who=holder.who
+        )
         if self._declared != before:
             self._session.take_lock()
             host_journal.declare(self._session.channel, self._declared)

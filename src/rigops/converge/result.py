@@ -85,6 +85,7 @@ class HostResult:
     reboot_waits: str = ""  # for what, although there are reasons
     waits_for: str = ""  # the host whose trouble kept this one from its reboot
     preflight_reason: str = ""  # why apply would end with copies between GPUs
+    unfixed: tuple[str, ...] = ()  # checks of doctor whose fixes are not declared
     reboot_hits: tuple[str, ...] = ()  # who and what a reboot would end
     other_debts: tuple[str, ...] = ()  # reboot reasons of concerns outside the selection
     root_snapshot: str = ""  # what is taken before a change, for the plan
@@ -177,6 +178,7 @@ class HostResult:
                 "arguments": list(self.plan.trial_arguments),
                 "not_possible": self.plan.no_trial,
             },
+            "unfixed": list(self.unfixed),
             "reboot_hits": list(self.reboot_hits),
             "other_debts": list(self.other_debts),
             "snapshot_first": self.root_snapshot,

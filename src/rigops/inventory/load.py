@@ -94,8 +94,14 @@ class _Groups:
     digests: list[str] = field(default_factory=list)  # of the files, in the order of reading
 
 
-def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> Inventory:
-    """Raises UsageError with all problems of the inventory."""
+def load(
+    path: Path,
+    keys: Mapping[str, Key[Any]],
+    cwd: Path | None = None,
+    *,
+    text: bytes | None = None,
+) -> Inventory:
+    """Raises UsageError with all problems of the inventory. `text`: the file's, as it would be."""
     cwd = Path.cwd() if cwd is None else cwd
     if not _exists(path):
         raise usage_error(
@@ -103,7 +109,7 @@ def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> I
             file=str(path),
             fix="run `rigops init`, or name an inventory with -i",
         )
-    source = userfile.read(path)
+    source = userfile.read(path, text)
     if str(cwd) not in sys.path:
         sys.path.append(str(cwd))  # like pyinfra, for the user's own modules
     groups = _read_groups(userfile.execute(source), keys)

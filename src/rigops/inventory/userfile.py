@@ -16,7 +16,7 @@ from rigops import regular_file
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError, usage_error
 
-_MOST_BYTES: Final = 16 * 1024 * 1024  # generated ones too have some hundred kilobytes
+MOST_BYTES: Final = 16 * 1024 * 1024  # generated ones too have some hundred kilobytes
 # What JSON, YAML and shells have for them.
 _CONSTANTS: Final = {
     **dict.fromkeys(("true", "yes", "on"), "True"),
@@ -95,10 +95,12 @@ class UserFile:
     lines: Lines
 
 
-def read(path: Path) -> Source:
+def read(path: Path, content: bytes | None = None) -> Source:
+    """`content`: the file's, as it would be."""
     name = str(path)
     try:
-        content = regular_file.read(path, most=_MOST_BYTES)
+        if content is None:
+            content = regular_file.read(path, most=MOST_BYTES)
         tree = ast.parse(content.decode(), filename=name)
         code = compile(tree, name, "exec")
     except SyntaxError as error:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field
+from types import MappingProxyType
 from typing import Final
 
 from rigops.atomic_file import SHELL_SETTLE
@@ -41,30 +42,45 @@ class Author:
 class DeclaredKeys:
     """`keys`: as in the inventory, without those that stay on the machine that has it.
 
+    `parts`: of such a key, what the host has anyhow. `left_out`: the rest, as "notify" or
+    "borg.passphrase_command".
     `has_worked`: an apply brought them into force and verified them, and P2P where there is any.
     `before`: the last other keys that worked. `by`: who gave a key its value; not in older records.
     """
 
     at: Time
     keys: Mapping[str, object]
+    parts: Mapping[str, object] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
     has_worked: bool = False
     before: Mapping[str, object] | None = None
     by: Mapping[str, Author] = field(default_factory=dict)
 
     @classmethod
     def from_keys(
-        cls, at: str, keys: Mapping[str, object], last: DeclaredKeys | None = None, *, who: str = ""
+        cls,
+        at: str,
+        keys: Mapping[str, object],
+        last: DeclaredKeys | None = None,
+        *,
+        parts: Mapping[str, object] = MappingProxyType({}),
+        left_out: Collection[str] = (),
+        who: str = "",
     ) -> DeclaredKeys:
         """With values as they come back from the host: tuples are lists there."""
-        now = _as_recorded(keys)
-        if last is not None and last.keys == now:
+        now, own, others = _as_recorded(keys), _as_recorded(parts), tuple(sorted(left_out))
+        if last is not None and (last.keys, last.parts, last.left_out) == (now, own, others):
             return last
-        before = (last.keys if last.has_worked else last.before) if last else None
+        before = (
+            (last.keys if last.has_worked and last.keys != now else last.before) if last else None
+        )
+        if before == now:
+            before = None
         kept = {name for name in now if last and name in last.keys and last.keys[name] == now[name]}
         by = {name: author for name, author in (last.by if last else {}).items() if name in kept}
         if who:
             by |= {name: Author(who, at) for name in now if name not in kept}
-        return cls(at=at, keys=now, before=None if before == now else before, by=by)
+        return cls(at=at, keys=now, parts=own, left_out=others, before=before, by=by)
 
     def overridden(self, keys: Mapping[str, object], who: str) -> Mapping[str, Author]:
         """The declarations of others than `who` that these keys replace or no longer have."""

@@ -18,7 +18,8 @@ MOST_IN_FULL: Final = 3  # hosts that are shown each with all
 WORST_FIRST: Final = ("fail", "unknown", "warn", "ok")
 _COLORS: Final = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green"}
 _ASK: Final = "--ask-sudo-password"
-_OF_ALL: Final = ("plan", "apply")  # without a host they take all
+_OF_ALL: Final = ("fix", "plan", "apply")  # without a host they take all
+_OF_CONCERNS: Final = ("plan", "apply")
 _NAMED: Final = 2
 _GAP: Final = "  "
 _HEADS: Final = ("host", "result", "reason", "next")
@@ -117,11 +118,11 @@ def _cells(same: Sequence[Row], in_all: int, again: Again) -> tuple[str, str, st
 
 
 def _command(step: Step, hosts: Sequence[str], in_all: int, again: Again) -> str:
-    named: Sequence[str] = hosts
+    is_every = step.command in _OF_ALL and again.is_whole and len(hosts) == in_all
+    named = () if is_every else hosts
     own = again.bundles if step.command == "doctor" else ()
-    if step.command in _OF_ALL:
-        is_every = again.is_whole and len(hosts) == in_all
-        named, own = () if is_every else hosts, again.selection
+    if step.command in _OF_CONCERNS:
+        own = again.selection
     return shlex.join(["rigops", step.command, *again.inventory, *own, *step.options, *named])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -44,15 +45,13 @@ _BY: Final = {
 
 @dataclass(frozen=True)
 class NextSteps:
-    """How doctor was called, and the command that shows the changes, if there is one.
+    """`first`: a command that comes before any plan; empty where there can be none.
 
-    `before_plan`: words for what comes before, where a fix is not declared yet; empty where
-    nothing can be planned.
+    None: the hosts are declared.
     """
 
     again: Again
-    plan: str
-    before_plan: str = "declare the fixes, then "
+    first: str | None = None
 
 
 def doctor_lines(
@@ -67,8 +66,7 @@ def doctor_lines(
     counts = wrapped(_counts(hosts), width, "")
     if len(hosts) > 1:
         rows = [
-            _row(host, is_shown=not is_table, has_plan=bool(steps.before_plan))
-            for host in worst_first
+            _row(host, is_shown=not is_table, has_plan=steps.first is None) for host in worst_first
         ]
         lines += closing_lines(rows, width, steps.again, counts)
     else:
@@ -77,9 +75,11 @@ def doctor_lines(
     found = [one for host in reached for one in _by_urgency(host) if one.status in _TO_FIX]
     applied = [one.fix for one in found if one.fix and one.fix.by_apply]
     offered = []
-    if not is_table and steps.plan and applied:
-        declare = "" if all(fix.is_declared for fix in applied) else steps.before_plan
-        offered.append(f"Next: {declare}{steps.plan}")
+    if not is_table and applied:
+        step = "plan" if all(fix.is_declared for fix in applied) else "fix"
+        declared = shlex.join(["rigops", step, *steps.again.inventory])
+        if command := declared if steps.first is None else steps.first:
+            offered.append(f"Next: {command}")
     if not verbose and not is_table and reached:
         explained = f", or --explain {found[0].id}" if found else ""
         offered.append(f"Details: add -v{explained}")
@@ -110,8 +110,9 @@ def _row(host: HostReport, *, is_shown: bool, has_plan: bool) -> Row:
         return Row(host.host, status, result)
     fixes = [one.fix for one in host.findings if one.fix and one.status in _TO_FIX]
     step = Step("doctor", ("-v",) if is_shown else ())
-    if is_shown and has_plan and any(fix.by_apply for fix in fixes):
-        step = Step("plan")
+    applied = [fix for fix in fixes if fix.by_apply]
+    if is_shown and has_plan and applied:
+        step = Step("plan" if all(fix.is_declared for fix in applied) else "fix")
     return Row(host.host, status, result, _worst(host, has_summary=not is_shown), step)
 
 

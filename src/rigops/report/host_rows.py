@@ -37,6 +37,8 @@ def _plan_row(result: HostResult) -> Row:
         return Row(
             result.host, "warn", "changes", ", ".join(filter(None, (meaning, reboot))), _APPLY
         )
+    if result.unfixed:
+        return Row(result.host, "warn", "not declared", ", ".join(result.unfixed), Step("fix"))
     if result.preflight_reason:
         return Row(result.host, "warn", "not proven", result.preflight_reason, _APPLY)
     return Row(result.host, "ok", "as declared")

@@ -1,10 +1,11 @@
-"""The text of a first inventory."""
+"""The text of a first inventory, and what is said of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rigops.python_literal import literal
 from rigops.rendering import render
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from rigops.doctor.proposal import ProposedKeys
 
 _WIDTH = 96
+_MOST_ROWS: Final = 12
+_WIDEST: Final = 46  # of the keys of a row; longer ones push its reason aside
 
 
 def inventory_text(hosts: Sequence[str], date: str) -> str:
@@ -22,18 +25,57 @@ def inventory_text(hosts: Sequence[str], date: str) -> str:
 
 def host_text(name: str, reached: Mapping[str, object], entries: Sequence[ProposedKeys]) -> str:
     """One host of a group; `reached`: its ssh keys."""
-    lines = [_line(key, value) for key, value in reached.items()]
-    for entry in sorted(entries, key=lambda one: not one.holds):
-        together = " ".join(_line(key, value) for key, value in entry.keys.items())
-        lines += [*_comment(entry.reason), together if entry.holds else f"# {together}"]
+    lines = [f"{keys_text({key: value})}," for key, value in reached.items()]
+    for entry in in_order(entries):
+        lines += _comment(entry.reason)
+        if entry.keys:
+            lines.append(f"{keys_text(entry.keys)}," if entry.holds else _suggested(entry))
     if not lines:
         return indent(f"{literal(name)},", MARGIN)
     body = indent("\n".join(lines), MARGIN * 2)
     return indent(f"(\n{MARGIN}{literal(name)},\n{MARGIN}{{\n{body}\n{MARGIN}}},\n),", MARGIN)
 
 
-def _line(key: str, value: object) -> str:
-    return f"{literal(key)}: {literal(value)},"
+def in_order(entries: Sequence[ProposedKeys]) -> list[ProposedKeys]:
+    """What is there, then what is suggested."""
+    return sorted(entries, key=lambda one: not one.holds)
+
+
+def written_lines(
+    path: Path, text: str, entries: Sequence[ProposedKeys], width: int, *, accepted: bool
+) -> Iterator[str]:
+    """What `text`, just written, does not declare yet. `entries`: in its order."""
+    lines = enumerate(text.splitlines(), 1)
+    rows = []
+    for one in entries:
+        if not one.holds:
+            begins = _suggested(one) if one.keys else _comment(one.reason)[0]
+            line = next(number for number, line in lines if line.strip() == begins)
+            rows.append((f"{path}:{line}  {keys_text(one.keys)}".rstrip(), one.reason))
+    if not rows:
+        found = "Every suggestion is declared" if accepted else "Nothing to suggest"
+        yield f"Wrote {path}. {found}."
+        return
+    yield f"Wrote {path}. Comments in it, which declare nothing yet:"
+    yield from row_lines(rows[:_MOST_ROWS], width)
+    if len(rows) > _MOST_ROWS:
+        yield f"  and {len(rows) - _MOST_ROWS} more"
+
+
+def row_lines(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
+    """What to declare, and why."""
+    widest = max((len(keys) for keys, _ in rows if len(keys) <= _WIDEST), default=0)
+    for keys, reason in rows:
+        yield from wrapped(f"  {keys:{widest}}  {reason}", width, "", hanging=" " * (widest + 4))
+
+
+def keys_text(keys: Mapping[str, object]) -> str:
+    """As the dict of a host has them."""
+    return ", ".join(f"{literal(key)}: {literal(value)}" for key, value in keys.items())
+
+
+def _suggested(entry: ProposedKeys) -> str:
+    return f"# {keys_text(entry.keys)},"
 
 
 def _comment(reason: str) -> list[str]:

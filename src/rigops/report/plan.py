@@ -154,8 +154,7 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
     else:
         yield from _in_short(result)
     yield from _reboot(result, has_reasons=has_changes)
-    if result.preflight_reason:
-        yield _Row("preflight", f"{_COPIES} ({result.preflight_reason})", "yellow")
+    yield from _proof(result)
     yield from _notes(result, has_changes=has_changes, has_diffs=has_diffs)
     yield from (_Row(*_blocked(one), "yellow") for one in result.blocked)
 
@@ -195,6 +194,15 @@ def _in_short(result: HostResult) -> Iterator[_Row]:
     )
     if text := "; ".join(filter(None, parts)):
         yield _Row("files", text)
+
+
+def _proof(result: HostResult) -> Iterator[_Row]:
+    if result.unfixed:
+        found = ", ".join(result.unfixed)
+        text = f"faults whose fix is not declared: {found}. fix: rigops fix"
+        yield _Row("doctor", text, "yellow")
+    if result.preflight_reason:
+        yield _Row("preflight", f"{_COPIES} ({result.preflight_reason})", "yellow")
 
 
 def _reboot(result: HostResult, *, has_reasons: bool) -> Iterator[_Row]:

@@ -39,7 +39,7 @@ def test_the_two_rigs_fit_40_lines(rigops: Rigops, terminal: pytest.MonkeyPatch)
     assert max(map(len, lines)) <= 100
     assert lines[0].startswith("threadripper  FAIL  Debian 12, kernel 6.1.0-31, driver 545.29.06")
     assert any(line.startswith("t180  ok  ") for line in lines)
-    assert f"Next: declare the fixes, then rigops plan {INVENTORY}" in " ".join(lines)
+    assert f"Next: rigops fix -i {INVENTORY}" in " ".join(lines)
 
 
 def test_what_all_cards_have_is_one_line(rigops: Rigops, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_what_all_cards_have_is_one_line(rigops: Rigops, tmp_path: Path) -> None
 
     (limit,) = (line for line in lines if "pwr.limit  " in line)
     assert limit.endswith("power limit is 350 W, declared 285 W (3 of 3 GPUs)")
-    assert "Next: declare the fixes, then rigops plan    " in lines[-1]
+    assert "Next: rigops fix    " in lines[-1]
 
 
 def test_a_healthy_rig_is_six_lines(rigops: Rigops, terminal: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,7 +37,14 @@ def test_the_file_loads_and_declares_only_what_is_there(rigops: Rigops, tmp_path
 
     path = tmp_path / "new/rigs/inventory.py"
     assert (said.code, said.out) == (0, "")
-    assert "4 suggestions in comments. Next: rigops plan" in said.err
+    lines = path.read_text().splitlines()
+    rows = re.findall(r"^  new/rigs/inventory.py:(\d+)  (\S.*?)  \S", said.err, re.MULTILINE)
+    assert len(rows) == 4
+    assert all(lines[int(number) - 1].strip() == f"# {keys}," for number, keys in rows)
+    assert (
+        "or: rigops fix -i new/rigs/inventory.py\nNext: rigops plan new/rigs/inventory.py"
+        in said.err
+    )
     inventory = load(path, keys())
     assert [host.name for host in inventory.hosts] == ["10.0.0.7", "tower"]
     assert inventory.hosts[0].data["ssh_user"] == "me"
@@ -46,6 +54,18 @@ def test_the_file_loads_and_declares_only_what_is_there(rigops: Rigops, tmp_path
         assert host.spec.gpus is not None
         assert host.spec.gpus.models == (("GeForce RTX 3090", 2),)
     assert '# "driver": "535",' in path.read_text()
+
+
+def test_accepted_suggestions_are_declared(rigops: Rigops, tmp_path: Path) -> None:
+    said = rigops("init", "--accept", "--host", "tower")
+
+    (host,) = load(tmp_path / "inventory.py", keys()).hosts
+    assert host.data["driver"] == "535"
+    assert host.data["kernel_args"] == ["iommu=pt"]
+    assert "known to be bad" in (tmp_path / "inventory.py").read_text()
+    assert said.err.endswith(
+        "Wrote inventory.py. Every suggestion is declared.\nNext: rigops plan\n"
+    )
 
 
 def test_a_file_that_is_there_is_never_touched(rigops: Rigops, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.unit.cli.conftest import Rigops
 
-HEAVY = {"pyinfra", "pyinfra_cli", "gevent", "paramiko", "jinja2", "packaging", "rich"}
+HEAVY = {"pyinfra", "pyinfra_cli", "gevent", "paramiko", "jinja2", "libcst", "packaging", "rich"}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_commands_that_change_no_host_do_not_import_pyinfra() -> None:
     loaded = set(subprocess.check_output([sys.executable, "-c", asked], text=True).split())
 
     assert loaded >= {*modules}
-    assert not {"pyinfra", "gevent", "http.client"} & loaded
+    assert not {"pyinfra", "gevent", "http.client", "libcst"} & loaded
 
 
 def test_doctor_reaches_hosts_before_it_imports_what_judges_them() -> None:
@@ -176,7 +176,12 @@ def test_commands_are_grouped_by_job_each_with_an_example(rigops: Rigops) -> Non
     examples = [line.partition("`")[2].rstrip("`:").split()[1] for line in jobs]
     assert set(examples) <= set(COMMANDS)
     change = lines.index(jobs[1])
-    assert [line.split()[0] for line in lines[change + 1 : change + 4]] == ["init", "plan", "apply"]
+    assert [line.split()[0] for line in lines[change + 1 : change + 5]] == [
+        "init",
+        "fix",
+        "plan",
+        "apply",
+    ]
     assert max(map(len, lines)) <= 80
 
 

@@ -17,7 +17,7 @@ BOOTED = "[    0.000000] Linux version 6.1.0-37-amd64\n"
 @pytest.mark.parametrize(
     ("arguments", "message", "word", "instead"),
     [
-        ("pci=noacs", "PCI: Unknown option `noacs'", "pci=noacs", 'acs_redirect = "off"'),
+        ("pci=noacs", "PCI: Unknown option `noacs'", "pci=noacs", '"acs_redirect": "off"'),
         ("pci=realoc", "PCI: Unknown option `realoc'", "pci=realoc", "spells it"),
         ("amd_iommu=pt", "AMD-Vi: Unknown option - 'pt'", "amd_iommu=pt", "iommu=pt is what"),
         ("intel_iommu=pt", "DMAR: Unknown option - 'pt'", "intel_iommu=pt", "iommu=pt is what"),
@@ -37,7 +37,7 @@ BOOTED = "[    0.000000] Linux version 6.1.0-37-amd64\n"
             "pcie_acs_override=downstream",
             f'{UNKNOWN} "splash pcie_acs_override=downstream", {PASSED}',
             "pcie_acs_override=downstream",
-            'acs_redirect = "off"',
+            '"acs_redirect": "off"',
         ),
     ],
 )

@@ -11,7 +11,9 @@ from rigops.concerns.acs.concern import ACS
 from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
 from rigops.concerns.nvidia_driver.resolver.request import identity
 from rigops.concerns.registry import read
-from rigops.doctor.proposal import ProposedKeys, propose
+from rigops.doctor.proposal import ProposedKeys, accept, propose
+from rigops.ownership.ownership import OwnedFile, Ownership
+from rigops.probe.sections.rigops_state import OWNED_FILES, RECORD
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import declared
 from rigops.record.declared import DeclaredKeys
@@ -142,6 +144,34 @@ def test_a_record_brings_no_key_or_value_that_no_inventory_may_have() -> None:
     assert proposed(rigops_state=damaged) == known
 
 
+def test_of_a_key_with_a_secret_the_rest_comes_back_and_the_secret_is_to_be_filled_in() -> None:
+    parts = {"borg": {"repository": "/b", "paths": ["/etc"], "passphrase_command": "reboot"}}
+    left_out = ("borg.passphrase_command", "notify", "borg.paths", "os.system", "driver")
+    record = DeclaredKeys.from_keys("2026-11-20T10:00:00Z", {}, parts=parts, left_out=left_out)
+    texts = {**answers.BROKEN, "rigops-state": f"== {declared.PATH}\n{record.to_json()}"}
+
+    entries = propose(HostSnapshot(answers.bundle(texts)), catalog(), lambda: None)
+
+    (kept,) = (one for one in entries if "borg" in one.keys)
+    assert (kept.keys, kept.holds) == ({"borg": {"repository": "/b", "paths": ["/etc"]}}, True)
+    assert [one.reason.partition(":")[0] for one in entries if not one.keys] == [
+        'fill in "passphrase_command" of "borg"',
+        'fill in "notify"',
+    ]
+
+
+def test_a_concern_that_was_set_up_and_is_in_no_record_is_to_be_filled_in() -> None:
+    file = OwnedFile(path="/etc/rigops/borg.json", concern="borg", digest="0" * 64, mode=0o600)
+    owned = Ownership({file.path: file}).to_json()
+    state = f"== {RECORD}\n{owned}\n== {OWNED_FILES}\n"
+    texts = {**answers.BROKEN, "rigops-state": state}
+
+    entries = propose(HostSnapshot(answers.bundle(texts)), catalog(), lambda: None)
+
+    (note,) = (one.reason for one in entries if not one.keys)
+    assert note == 'fill in "borg": rigops set it up, and plan would undo it'
+
+
 def test_a_host_of_before_says_what_its_pinned_driver_was_resolved_from() -> None:
     spec = read({"driver": "535", "driver_source": "snapshot:20260101T000000Z"})
     record = PinnedDriver(version="535.261.03", flavor="proprietary", declared=identity(spec))
@@ -175,6 +205,8 @@ def test_an_argument_is_recommended_beside_the_declared_ones() -> None:
     kept, offered = (one for one in entries if "kernel_args" in one.keys)
     assert (kept.keys, kept.holds) == ({"kernel_args": ["a=b"]}, True)
     assert (offered.keys, offered.holds) == ({"kernel_args": ["a=b", "iommu=pt"]}, False)
+    accepted = [one for one in accept(entries) if "kernel_args" in one.keys]
+    assert accepted == [replace(offered, holds=True)]
 
 
 def test_a_translating_iommu_gets_the_argument_recommended() -> None:

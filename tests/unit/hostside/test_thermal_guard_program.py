@@ -318,7 +318,7 @@ def test_a_step_beyond_the_last_one_allowed_is_refused(host: Host) -> None:
     done = host.run("request", "--step", "stop-jobs", "--why", "low battery")
 
     assert done.returncode == 2
-    assert 'step stop-jobs is beyond thermal_action = "lower-power"' in done.stdout
+    assert 'step stop-jobs is beyond "thermal_action": "lower-power"' in done.stdout
     assert host.text("run/rigops/thermal_guard.request") == ""
 
 

@@ -50,6 +50,18 @@ def test_what_worked_last_is_what_one_goes_back_to() -> None:
     assert readable(DeclaredKeys.from_json, better.to_json()) == better
 
 
+def test_what_is_recorded_in_part_is_nothing_to_go_back_to() -> None:
+    first = replace(DeclaredKeys.from_keys(AT, {"driver": "535"}), has_worked=True)
+    parts = {"borg": {"paths": ["/etc"]}}
+    now = DeclaredKeys.from_keys(AT, {"driver": "535"}, first, parts=parts, left_out={"notify"})
+
+    assert (now.before, now.has_worked) == (None, False)
+    assert DeclaredKeys.from_json(now.to_json()) == now
+    assert DeclaredKeys.from_keys(AT, {"driver": "550"}, replace(now, has_worked=True)).before == {
+        "driver": "535"
+    }
+
+
 def test_a_declaration_that_is_as_before_is_no_new_one() -> None:
     last = replace(DeclaredKeys.from_keys(AT, {"limits": {"memlock": "1G"}}), has_worked=True)
 

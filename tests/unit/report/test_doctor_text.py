@@ -9,7 +9,7 @@ from rigops.report.closing import Again
 from rigops.report.doctor import NextSteps, doctor_lines
 from rigops.report.terminal import rendered, visible
 
-STEPS = NextSteps(Again(("-i", "rack.py")), "rigops plan rack.py")
+STEPS = NextSteps(Again(("-i", "rack.py")))
 CARDS = ("0000:0a:00.0", "0000:42:00.0", "0000:43:00.0")
 
 BAD = Finding(
@@ -78,10 +78,10 @@ def test_a_finding_is_a_line_and_its_fix_another_and_the_worst_host_is_first() -
         "  2 ok",
         "",
         "host  result  reason               next",
-        "rig   FAIL    iommu.mode, drv.pin  rigops plan -i rack.py rig",
+        "rig   FAIL    iommu.mode, drv.pin  rigops fix -i rack.py rig",
         "well  ok      -",
         "2 hosts: 1 fail, 1 ok. To fix: 1 with rigops apply, 1 by hand.",
-        f"Next: declare the fixes, then {STEPS.plan}    Details: add -v, or --explain iommu.mode",
+        "Next: rigops fix -i rack.py    Details: add -v, or --explain iommu.mode",
     ]
 
 
@@ -98,7 +98,7 @@ def test_verbose_adds_evidence_why_and_the_whole_fix() -> None:
         "  ok      2: a.b, c.d",
         "",
         "1 host: fail. To fix: 1 with rigops apply, 1 by hand.",
-        "Next: declare the fixes, then rigops plan rack.py",
+        "Next: rigops fix -i rack.py",
     ]
 
 

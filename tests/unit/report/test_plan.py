@@ -330,6 +330,18 @@ def test_copies_that_may_hang_the_host_are_announced_by_plan_and_apply() -> None
         )
 
 
+def test_what_doctor_finds_and_nobody_declared_is_named_beside_as_declared() -> None:
+    result = HostResult("rig", unfixed=("drv.pin", "iommu.mode"))
+
+    for has_changes in (True, False):
+        assert lines(result, has_changes=has_changes)[0] == "rig  as declared"
+        (row,) = rows(result, has_changes=has_changes)
+        assert row == (
+            "doctor faults whose fix is not declared: drv.pin, iommu.mode. fix: rigops fix"
+        )
+    assert result.plan_json()["unfixed"] == ["drv.pin", "iommu.mode"]
+
+
 def test_a_removal_that_is_withheld_is_not_said_to_come() -> None:
     undeclared = {"acs": ("/f",)}
 

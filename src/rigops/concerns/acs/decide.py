@@ -45,7 +45,7 @@ def blocker(acs: AcsPorts, virtual_machine: str) -> str:
 def locked_down(ports: Sequence[str]) -> str:
     argument = f"pci=disable_acs_redir={';'.join(ports)}"
     if len(ports) == 1:
-        fix = f'declare kernel_args = ["{argument}"]'
+        fix = f'declare "kernel_args": ["{argument}"]'
     else:
         fix = (
             f"write {argument} into the bootloader's configuration by hand, in quotes for GRUB "

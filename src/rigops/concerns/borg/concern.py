@@ -71,7 +71,12 @@ BORG: Final = Concern(
             "a dict of repository, paths, exclude, checkpoints, keep, schedule, check_every, "
             "host_keys and passphrase_command, or of managed, unit and newest",
             borg,
-            stays_here=True,  # no host may say which command this machine runs
+            stays_here=True,
+            # No host may say which command this machine runs: the passphrase's is none of them.
+            recorded_parts=(
+                *("repository", "paths", "exclude", "checkpoints", "keep", "schedule"),
+                *("check_every", "host_keys", "managed", "unit", "newest"),
+            ),
         ),
     ),
     deploy=_deploy,

@@ -50,8 +50,8 @@ WITHOUT_MODULES: Final = frozenset({"intel_pstate", "amd-pstate-epp"})
 NOTHING_SCALES: Final = "the kernel scales no CPU frequency here"
 
 _OTHER_MODE: Final = {
-    "intel_pstate": ', or kernel_args = ["intel_pstate=passive"] for the others',
-    "amd-pstate-epp": ', or kernel_args = ["amd_pstate=guided"] for the others',
+    "intel_pstate": ', or "kernel_args": ["intel_pstate=passive"] for the others',
+    "amd-pstate-epp": ', or "kernel_args": ["amd_pstate=guided"] for the others',
 }
 _KHZ_OF_GHZ: Final = 1_000_000
 _KHZ_OF_MHZ: Final = 1_000

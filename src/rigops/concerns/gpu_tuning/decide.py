@@ -130,7 +130,7 @@ def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
         if lines and declared.persistence is False:
             text = (
                 f"gpu_persistence = False: without persistence {card.subject} forgets its power "
-                "limit and clocks. fix: declare gpu_persistence = True, or drop them"
+                'limit and clocks. fix: declare "gpu_persistence": True, or drop them'
             )
             refusals.append((card, "persistence", text))
         is_implied = bool(lines) and declared.persistence is None
@@ -248,7 +248,7 @@ def _watts(declared: PowerLimit, card: TunedCard) -> float:
     begins = f"gpu_power_limit = {written}: {card.subject}"
     if smi.watts_min is None and smi.watts_max is None and smi.watts_requested is None:
         raise _RefusedError(
-            f"{begins} takes no power limit, as laptop cards do not. fix: declare gpu_clocks = "
+            f'{begins} takes no power limit, as laptop cards do not. fix: declare "gpu_clocks": '
             '"graphics=LOWEST,HIGHEST"'
         )
     watts = declared.watts

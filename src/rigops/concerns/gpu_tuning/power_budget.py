@@ -32,7 +32,7 @@ def excess(spec: RigSpec, cards: Sequence[KnownCard], others: Sequence[Share]) -
     if not budget.excesses:
         return ""
     limit = found.equal_limit(others).watts
-    fits = f"declare gpu_power_limit = {limit}, or " if limit is not None else ""
+    fits = f'declare "gpu_power_limit": {limit}, or ' if limit is not None else ""
     excesses = "; ".join(map(describe_excess, budget.excesses))
     return (
         f"gpu_power_limit: these limits cannot be fed. {excesses}. fix: {fits}use larger supplies "

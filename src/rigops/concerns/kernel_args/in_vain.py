@@ -10,7 +10,7 @@ from rigops.probe.kernel_arguments import words
 INSTEAD: Final = {
     "amd_iommu=on": "AMD's IOMMU is on unless the BIOS or amd_iommu=off switches it off, so write "
     "nothing for on, and iommu=pt for passthrough",
-    "pci=noacs": 'acs_redirect = "off" in the inventory is what stops the ports between the cards '
+    "pci=noacs": '"acs_redirect": "off" in the inventory is what stops the ports between the cards '
     "from redirecting",
 }
 

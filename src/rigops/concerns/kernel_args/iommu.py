@@ -32,7 +32,7 @@ def note(coming: Collection[str], with_them: Collection[str], firmware: Firmware
             f"{direct} alone changes nothing here: this kernel leaves Intel's IOMMU off by "
             "default (CONFIG_INTEL_IOMMU_DEFAULT_ON is not set). With the IOMMU off P2P needs "
             "neither argument; for passthrough, "
-            f'declare kernel_args = ["{INTEL_ON}", "{direct}"]'
+            f'declare "kernel_args": ["{INTEL_ON}", "{direct}"]'
         )
     return f"{direct} removes DMA isolation: every device can reach all of the memory"
 

@@ -193,7 +193,7 @@ def _attempt(
     if options is None:
         return _Attempt(
             blocker="new kernel arguments are tried by one boot first, and plain pyinfra cannot "
-            'undo that: use `rigops apply`, or declare kernel_trial = "off"'
+            'undo that: use `rigops apply`, or declare "kernel_trial": "off"'
         )
     if options.given_up:
         return _Attempt(holds_back=True, is_given_up=True)
@@ -225,7 +225,7 @@ def _prepared(options: TrialOptions, new: tuple[str, ...], leaving: tuple[str, .
             notice(host, CONCERN, reason)
             return _Attempt()
         return _Attempt(
-            blocker=f'{reason}; pass --accept-no-trial, or declare kernel_trial = "off"'
+            blocker=f'{reason}; pass --accept-no-trial, or declare "kernel_trial": "off"'
         )
     for text in prepared.notices:
         notice(host, CONCERN, text)

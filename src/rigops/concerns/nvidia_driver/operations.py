@@ -103,7 +103,7 @@ _UNREADABLE_KEY: Final = (
 _BY_HAND: Final = "NVIDIA's own installer put a driver here meanwhile; run this again"
 _NO_RUN_FILE: Final = (
     "the driver here came from a .run file, which has to be run again: declare the folder with it, "
-    'driver_source = "dir:PATH"'
+    '"driver_source": "dir:PATH"'
 )
 _RIVALS: Final = frozenset({"nouveau", "nova", "nova_core"})
 

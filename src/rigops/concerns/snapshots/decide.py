@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import posixpath
+import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.backup.host.server_access import (
@@ -21,7 +22,7 @@ from rigops.backup.retention import keep_text
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from rigops.concerns.snapshots.facts import FileSystem, OtherMount, SnapshotsHost
+    from rigops.concerns.snapshots.file_systems import FileSystem, OtherMount, SnapshotsHost
     from rigops.concerns.snapshots.record import SnapshotsState
     from rigops.inventory.spec.model import Snapshots
 
@@ -33,6 +34,9 @@ _PYTHON: Final = (3, 8)
 _AUTOMOUNT: Final = "autofs"
 _DOCKER: Final = "btrfs/subvolumes/"
 _SHOWN: Final = 3
+_KEEP: Final = "24h 7d 4w 6m"
+_MADE_BY_PROGRAMS = re.compile(r"/(\.snapshots|btrfs/subvolumes|var/lib/(machines|portables))/")
+_FOR_COPIES = re.compile(r"^/(mnt|media|run/media)/|backup|copies", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,53 @@ class Located:
 
     file_system: FileSystem
     subvolume: str
+
+
+def suggest(found: SnapshotsHost) -> Mapping[str, object] | None:
+    """The value of `snapshots` where one btrfs disk can take the copies of the only other one.
+
+    None too where another tool takes snapshots, or which disk is whose copy is not clear.
+    """
+    ranked = sorted(
+        ((_rank(paths), uuid, paths) for uuid, paths in _subvolumes(found).items()), reverse=True
+    )
+    if not ranked or found.others or (len(ranked) > 1 and ranked[0][0] == ranked[1][0]):
+        return None
+    _, own, paths = ranked[0]
+    others = (found.disks | {uuid for _, uuid, _ in ranked}) - {own}
+    if len(others) != 1:
+        return None
+    return {"subvolumes": paths, "keep": _KEEP, "send_to": next(iter(others))}
+
+
+def _subvolumes(found: SnapshotsHost) -> dict[str, list[str]]:
+    """Paths of those that are mounted, or lie in one, by the file system's UUID."""
+    paths: dict[str, list[str]] = {}
+    seen: set[tuple[str, str]] = set()
+    for mount in found.mounts:
+        located = locate(mount.target, found)
+        if located is None:
+            continue
+        known = paths.setdefault(located.file_system.uuid, [])
+        inside = [one for one in nested(located) if not _MADE_BY_PROGRAMS.search(f"/{one}/")]
+        for path, subvolume in (
+            (mount.target, located.subvolume),
+            *(
+                (posixpath.join(mount.target, one), posixpath.join(located.subvolume, one))
+                for one in inside
+            ),
+        ):
+            is_one = not subvolume or subvolume in located.file_system.subvolumes
+            if is_one and (located.file_system.uuid, subvolume) not in seen:
+                seen.add((located.file_system.uuid, subvolume))
+                known.append(path)
+    return paths
+
+
+def _rank(paths: Sequence[str]) -> tuple[bool, bool, bool, int]:
+    """How sure it is that people work there, and that it holds no copies."""
+    is_copy = any(_FOR_COPIES.search(path) for path in paths)
+    return "/" in paths, "/home" in paths, not is_copy, len(paths)
 
 
 def is_remote(send_to: str | None) -> bool:

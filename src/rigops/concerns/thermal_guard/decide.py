@@ -76,7 +76,7 @@ def blockers(declared: Declared, python: tuple[int, ...], report: SmiReport) -> 
     limit = declared.limit
     if limit is None:
         yield (
-            "the other thermal_ keys need a temperature. fix: declare thermal_limit = 83, or drop "
+            'the other thermal_ keys need a temperature. fix: declare "thermal_limit": 83, or drop '
             "them"
         )
         return

@@ -308,8 +308,8 @@ def request(paths: Paths, step: int, why: str) -> int:
     allowed = read_settings(paths).action
     if step > max(allowed, NOTIFY):
         log(
-            f'step {STEPS[step]} is beyond thermal_action = "{STEPS[allowed]}", the last step '
-            f'allowed here. fix: declare thermal_action = "{STEPS[step]}"'
+            f'step {STEPS[step]} is beyond "thermal_action": "{STEPS[allowed]}", the last step '
+            f'allowed here. fix: declare "thermal_action": "{STEPS[step]}"'
         )
         return 2
     write_request(paths, Request(step, why or "no reason was given"))

@@ -113,7 +113,7 @@ def _fix(examined: Examined, found: Grants) -> Fix:
         return Fix(
             kind="accept",
             declare={"p2p": "measure"},
-            text="the stock driver offers no peer access between these cards: declare p2p = "
+            text='the stock driver offers no peer access between these cards: declare "p2p": '
             '"measure", or buy cards that have it (NVLink, or a professional line)',
         )
     texts = [_REMEDIES[letter] for letter in found.letters if letter in _REMEDIES]

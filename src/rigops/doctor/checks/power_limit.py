@@ -98,7 +98,7 @@ def _undeclared(card: Card, smi: SmiGpu) -> Finding | NotReported:
         f"{'capped' if live < smi.watts_default else 'raised'} by hand: {live:g} W; "
         f"the default is {smi.watts_default:g} W",
         why="It is kept until the next reboot, unless a unit sets it at boot. "
-        f"`gpu_power_limit = {live:g}` in the inventory keeps it for good.",
+        f'`"gpu_power_limit": {live:g}` in the inventory keeps it for good.',
         data=_data(smi, None),
     )
 

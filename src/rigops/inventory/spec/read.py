@@ -97,7 +97,7 @@ def _contradictions(spec: RigSpec, keys: Mapping[str, Key[Any]]) -> list[Problem
             within=f"[{position}]['circuit']",
             value=shown(psu.circuit),
             accepted=keys["circuits"].accepted,
-            fix=f'declare it: circuits = {{"{psu.circuit}": "120V/15A"}}',
+            fix=f'declare it: "circuits": {{"{psu.circuit}": "120V/15A"}}',
         )
         for position, psu in enumerate(spec.psus or ())
         if psu.circuit is not None and psu.circuit not in named

@@ -22,7 +22,8 @@ _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
 class Key(Generic[T_co]):
     """`parse` raises RefusedError. `also_written`: what people write for it.
 
-    `stays_here`: its value is secret, or about this machine, so that no record on a host has it.
+    `stays_here`: its value is secret, or about this machine, so that no record on a host has it,
+    other than these parts of it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Key(Generic[T_co]):
     parse: Callable[[object], T_co]
     also_written: tuple[str, ...] = ()
     stays_here: bool = False
+    recorded_parts: tuple[str, ...] = ()
 
 
 def word_key(name: str, *accepted: str, also_written: tuple[str, ...] = ()) -> Key[str]:

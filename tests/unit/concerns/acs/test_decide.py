@@ -68,7 +68,7 @@ def test_a_locked_down_kernel_is_no_hindrance_where_nothing_redirects() -> None:
 def test_one_port_of_a_locked_down_kernel_is_cleared_by_an_argument_that_rigops_may_own() -> None:
     reason = decide.blocker(facts.parse("gpus 2\nport 0000:00:03.1 001d\nlockdown\n"), "")
 
-    assert 'kernel_args = ["pci=disable_acs_redir=0000:00:03.1"]' in reason
+    assert '"kernel_args": ["pci=disable_acs_redir=0000:00:03.1"]' in reason
 
 
 def test_several_need_semicolons_which_only_a_person_may_write() -> None:

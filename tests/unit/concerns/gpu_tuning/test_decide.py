@@ -153,7 +153,7 @@ REFUSED: Final[tuple[tuple[SmiGpu, dict[str, Any], tuple[str, ...]], ...]] = (
     (BLACKWELL, {"gpu_power_limit": 350}, ("gpu_power_limit = 350", A, "RTX 5090", "400 to 600 W")),
     (GEFORCE, {"gpu_power_limit": 367}, ("100 to 366 W",)),
     (GEFORCE, {"gpu_power_limit": "20%"}, ('"20%"', "70 W", "100 to 366 W")),
-    (LAPTOP, {"gpu_power_limit": 80}, ("takes no power limit", 'gpu_clocks = "graphics=')),
+    (LAPTOP, {"gpu_power_limit": 80}, ("takes no power limit", '"gpu_clocks": "graphics=')),
     (
         replace(GEFORCE, watts_default=None),
         {"gpu_power_limit": "80%"},

@@ -30,8 +30,8 @@ def test_limits_that_cannot_be_fed_are_noticed_with_the_highest_that_fits() -> N
     assert excess(gpu_power_limit=285, psus=[850]) == (
         "gpu_power_limit: these limits cannot be fed. PSU 1: 820 W under lasting load, above the "
         "safe 765 W (90% of its watts); PSU 1: 1225 W in peaks of milliseconds, above the safe "
-        "850 W (all its watts). fix: declare gpu_power_limit = 175, or use larger supplies or more "
-        "circuits; `rigops power` shows the budget"
+        '850 W (all its watts). fix: declare "gpu_power_limit": 175, or use larger supplies or '
+        "more circuits; `rigops power` shows the budget"
     )
 
 

@@ -17,7 +17,7 @@ def test_noacs_in_a_list_of_options() -> None:
     text = in_vain.blocker(["pci=realloc,noacs"])
 
     assert "pci=noacs is an option of no kernel" in text
-    assert 'acs_redirect = "off"' in text
+    assert '"acs_redirect": "off"' in text
 
 
 def test_other_arguments_may_be_known() -> None:

@@ -28,7 +28,7 @@ def test_on_a_kernel_that_leaves_intels_off_passthrough_alone_is_in_vain() -> No
     text = iommu.note(["iommu=pt"], ["iommu=pt"], INTEL_OFF)
 
     assert "changes nothing" in text
-    assert 'kernel_args = ["intel_iommu=on", "iommu=pt"]' in text
+    assert '"kernel_args": ["intel_iommu=on", "iommu=pt"]' in text
     assert "P2P needs neither" in text
 
 

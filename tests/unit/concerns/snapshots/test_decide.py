@@ -15,7 +15,7 @@ from rigops.backup.host.server_access import snapshots_key_line
 from rigops.backup.host.snapshot_settings import SnapshotSettings, read_snapshot_settings
 from rigops.concerns.registry import read
 from rigops.concerns.snapshots import decide
-from rigops.concerns.snapshots.facts import BtrfsMount, FileSystem, OtherMount, SnapshotsHost
+from rigops.concerns.snapshots.file_systems import BtrfsMount, FileSystem, OtherMount, SnapshotsHost
 from rigops.concerns.snapshots.record import SnapshotsState, TargetState
 from rigops.hostside.packing import pack
 
@@ -60,6 +60,47 @@ def blocked(*paths: str, host: SnapshotsHost = HOST, **more: object) -> list[str
 
 def noticed(*paths: str, host: SnapshotsHost = HOST, state: Any = None, **more: object) -> str:
     return "\n".join(decide.notices(declare(*paths, **more), host, state))
+
+
+def test_with_two_btrfs_disks_the_subvolumes_of_one_are_sent_to_the_other() -> None:
+    wanted = {"subvolumes": ["/", "/srv", "/home"], "keep": "24h 7d 4w 6m", "send_to": OTHER}
+    assert decide.suggest(HOST) == wanted
+    assert blocked("/", "/srv", "/home", send_to=OTHER) == []
+
+    absent = replace(HOST, mounts=HOST.mounts[:2])  # it is not mounted
+    assert decide.suggest(absent) == wanted
+
+
+def test_of_two_data_disks_the_one_for_backups_takes_the_copies() -> None:
+    mounts = (BtrfsMount("/mnt/backup", "/", "0:30"), BtrfsMount("/data", "/", "0:40"))
+
+    found = decide.suggest(replace(HOST, mounts=mounts))
+
+    assert found is not None
+    assert (found["subvolumes"], found["send_to"]) == (["/data", "/data/models"], HERE)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"disks": frozenset({HERE}), "mounts": HOST.mounts[:2]},
+        {"disks": frozenset({HERE, OTHER, "3b4e28ba-2fa1-11d2-883f-0016d3cca427"})},
+        {"others": (("snapper", "/etc/snapper/configs/root"),)},
+        {"mounts": (), "disks": frozenset()},
+        {
+            "mounts": (BtrfsMount("/a", "/", "0:30"), BtrfsMount("/b", "/", "0:40")),
+            "file_systems": {
+                "0:30": FileSystem(HERE, frozenset(), frozenset()),
+                "0:40": FileSystem(OTHER, frozenset(), frozenset()),
+            },
+        },
+    ],
+    ids=["one disk", "three disks", "another tool", "no btrfs", "two alike"],
+)
+def test_where_it_is_not_clear_which_disk_takes_copies_nothing_is_suggested(
+    changed: dict[str, Any],
+) -> None:
+    assert decide.suggest(replace(HOST, **changed)) is None
 
 
 @pytest.mark.parametrize("path", ["/", "/home", "/srv", "/data", "/data/models"])

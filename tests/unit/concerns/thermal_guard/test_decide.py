@@ -55,7 +55,7 @@ def test_without_a_python_that_is_new_enough_it_is_blocked_with_the_fix(
 def test_the_other_keys_need_a_temperature() -> None:
     (reason,) = blockers(Declared(hold_s=10), GEFORCE)
 
-    assert "fix: declare thermal_limit = 83" in reason
+    assert 'fix: declare "thermal_limit": 83' in reason
 
 
 def test_a_margin_blocks_where_a_card_reports_none() -> None:

@@ -83,6 +83,6 @@ def demand_borg_settings() -> BorgSettings:
     if found is None or not found.paths:
         raise HostError(
             "no backup is declared for this host",
-            'declare borg = {"repository": "/mnt/backup/borg", "paths": ["/home"]}',
+            'declare "borg": {"repository": "/mnt/backup/borg", "paths": ["/home"]}',
         )
     return found

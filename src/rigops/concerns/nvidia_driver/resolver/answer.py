@@ -144,7 +144,7 @@ def resolve_from(
     other = resolve(machine, asked, offers, catalog)
     if isinstance(other, Blocker):
         return found
-    fix = f'declare driver_source = "auto": other sources here have {other.version}'
+    fix = f'declare "driver_source": "auto", since other sources here have {other.version}'
     return replace(
         found,
         fix=f"{fix}; or {found.fix}" if found.fix else fix,

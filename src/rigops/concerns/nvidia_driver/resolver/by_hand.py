@@ -138,7 +138,7 @@ def unsigned(machine: Machine, request: Request, signed: Sequence[str] = ()) -> 
             f"{kernels}"
         )
     if signed:
-        fixes.insert(0, f'declare driver = "{signed[0]}", whose signed modules they have')
+        fixes.insert(0, f'declare "driver": "{signed[0]}", whose signed modules they have')
     return Blocker(reason, "; ".join(fixes))
 
 

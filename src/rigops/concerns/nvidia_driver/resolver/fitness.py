@@ -70,7 +70,7 @@ def bad(catalog: Catalog, version: str, cards: Iterable[Card]) -> Blocker | None
             on_what = f" for {gpu.name}" if gpu else ""
             return Blocker(
                 f"driver {version} is known to be bad{on_what}: {worst.why} [{evidence}]",
-                f"{_instead(catalog, cards)}, or driver_allow_bad = True if you know better",
+                f'{_instead(catalog, cards)}, or "driver_allow_bad": True if you know better',
             )
     return None
 
@@ -148,7 +148,7 @@ def flavor_refused(
     return Blocker(
         f"the {wanted} modules of driver {version} do not drive every card of this machine: "
         f"{_takes(branch, cards)}",
-        f'declare driver_flavor = "{supported[0]}", or leave the key out',
+        f'declare "driver_flavor": "{supported[0]}", or leave the key out',
     )
 
 
@@ -206,7 +206,7 @@ def _instead(catalog: Catalog, cards: tuple[Card, ...]) -> str:
     }
     good = [name for name, version in last.items() if rank(catalog, version, cards) == 0]
     words = [f'"{name}"' for name in good or list(last)[-1:]]
-    return f"declare driver = {' or '.join(words)}" if words else _SEPARATE
+    return f'declare "driver": {" or ".join(words)}' if words else _SEPARATE
 
 
 def _shared(catalog: Catalog, cards: tuple[Card, ...]) -> str:

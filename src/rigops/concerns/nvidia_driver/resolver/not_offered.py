@@ -71,7 +71,7 @@ def not_offered(
             "driver",
             "install the keyring package that NVIDIA's driver installation guide names for "
             f"{machine.name}, which configures its repository, run `sudo apt-get update`, then "
-            f'this again; or declare driver_source = {{"URIs": "<NVIDIA\'s repository for '
+            f'this again; or declare "driver_source": {{"URIs": "<NVIDIA\'s repository for '
             f'{machine.name}>", "Suites": "/", "Signed-By": "<the path of its key>"}}',
         )
     have = f"{_SOURCES.get(request.source, 'the package sources of this machine')} have"
@@ -130,7 +130,7 @@ def _archived(machine: Machine, request: Request, is_fit: Callable[[str], bool])
             request,
             lasting[-1],
             "distribution",
-            f'declare driver_source = "distribution": it adds '
+            f'declare "driver_source": "distribution", which adds '
             f"{' '.join(machine.lacks_components)} of the archive that this machine uses already, "
             f"which has {lasting[-1].version}",
         )
@@ -167,7 +167,7 @@ def _fix(request: Request, usable: Sequence[str]) -> str:
         )
         near = versions.nearest(whole, _best(usable) if request.driver.kind == "branch" else usable)
     declared = " or ".join(f'"{one}"' for one in near)
-    return f"declare driver = {declared}, which they have, or {source}"
+    return f'declare "driver": {declared}, which they have, or {source}'
 
 
 def _best(usable: Sequence[str]) -> list[str]:
@@ -200,4 +200,4 @@ def _fields(uris: str, one: _Archived, keyring: str) -> dict[str, str]:
 
 def _line(fields: Mapping[str, str], version: str) -> str:
     text = ", ".join(f'"{name}": "{value}"' for name, value in fields.items())
-    return f"declare driver_source = {{{text}}}" + (f", which brings {version}" if version else "")
+    return f'declare "driver_source": {{{text}}}' + (f", which brings {version}" if version else "")

@@ -352,7 +352,7 @@ class _Options:
         )
         found = [resolve(self._machine, one, self._every, self._catalog) for one in requests]
         blockers = [one for one in found if isinstance(one, Blocker)]
-        naming = [one for one in blockers if "driver_source = " in one.fix]
+        naming = [one for one in blockers if '"driver_source": ' in one.fix]
         none = Blocker("none of the drivers on offer fits this machine")
         return next(iter((*naming, *blockers)), none)
 
@@ -367,7 +367,7 @@ class _Options:
         if isinstance(found, NotCollected):
             kind = spec.driver_source.kind if spec.driver_source else "auto"
             return DeclaredDriver(
-                driver=declared, why=f'rigops plan shows what driver_source = "{kind}" brings'
+                driver=declared, why=f'rigops plan shows what "driver_source": "{kind}" brings'
             )
         its = found.resolution
         return DeclaredDriver(driver=declared, version=its.version, flavor=its.flavor, why=its.why)

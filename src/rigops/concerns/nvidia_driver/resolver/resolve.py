@@ -83,7 +83,7 @@ def _never_released(version: str, catalog: Catalog) -> Blocker | None:
     near = versions.nearest(version, every)
     return Blocker(
         f"no NVIDIA release {version} is known",
-        f"declare driver = {' or '.join(map(_quoted, near))}, the nearest releases",
+        f'declare "driver": {" or ".join(map(_quoted, near))}, the nearest releases',
     )
 
 
@@ -165,9 +165,9 @@ class _Resolver:
         instead = self.usable()
         other = ""
         if flavor := next(building, ""):
-            other = f'declare driver_flavor = "{flavor}", whose modules build there, or '
+            other = f'declare "driver_flavor": "{flavor}", whose modules build there, or '
         elif instead:
-            other = f"declare driver = {_quoted(versions.nearest(one.version, instead)[-1])}, or "
+            other = f'declare "driver": {_quoted(versions.nearest(one.version, instead)[-1])}, or '
         return Blocker(
             f"driver {one.version} ({one.kernel.name} {one.kernel.version}) is known to build up "
             f"to Linux {limit}, and {' and '.join(newer)} could boot next",
@@ -182,9 +182,9 @@ class _Resolver:
             f"and the {wanted} ones are needed"
         )
         if one.flavor in supported:
-            return Blocker(reason, f'declare driver_flavor = "{one.flavor}", or another driver')
+            return Blocker(reason, f'declare "driver_flavor": "{one.flavor}", or another driver')
         instead = self.usable()
-        fix = f"declare driver = {_quoted(instead[0])}" if instead else "add a driver_source"
+        fix = f'declare "driver": {_quoted(instead[0])}' if instead else "add a driver_source"
         return Blocker(f"{reason}: only they drive every card", fix)
 
     def _real(self) -> tuple[str, ...]:

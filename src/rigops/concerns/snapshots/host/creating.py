@@ -28,7 +28,7 @@ _CREATING = f"{RUN}/snapshots-create.lock"
 
 def nothing_declared() -> HostError:
     return HostError(
-        "no subvolumes are declared for this host", 'declare snapshots = {"subvolumes": ["/home"]}'
+        "no subvolumes are declared for this host", 'declare "snapshots": {"subvolumes": ["/home"]}'
     )
 
 

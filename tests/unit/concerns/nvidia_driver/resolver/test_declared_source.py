@@ -72,7 +72,7 @@ def test_a_refusal_says_who_has_none_and_that_others_have(
 
     assert isinstance(found, Blocker)
     assert reason in found.reason
-    assert f'declare driver_source = "auto": other sources here have {instead}' in found.fix
+    assert f'declare "driver_source": "auto", since other sources here have {instead}' in found.fix
 
 
 def test_where_nvidias_repository_is_not_configured_the_cure_is_to_do_that() -> None:

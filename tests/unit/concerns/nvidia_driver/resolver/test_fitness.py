@@ -125,4 +125,4 @@ def test_branches_that_drive_all_cards_are_offered_where_one_does_not() -> None:
     _, blocker = fitness.flavors(load(), "535.261.03", [card("5090"), card("3090")])
 
     assert blocker
-    assert blocker.fix == 'declare driver = "580" (branches 570 to 620 drive all its cards)'
+    assert blocker.fix == 'declare "driver": "580" (branches 570 to 620 drive all its cards)'

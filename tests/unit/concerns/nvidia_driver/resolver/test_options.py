@@ -223,7 +223,7 @@ def test_where_nothing_is_offered_the_source_that_would_have_it_is_told() -> Non
 
     assert (choice.options, choice.recommended) == ((), None)
     assert choice.blocker is not None
-    assert 'declare driver_source = "distribution"' in choice.blocker.fix
+    assert 'declare "driver_source": "distribution"' in choice.blocker.fix
     assert "535.261.03" in choice.blocker.fix
 
 
@@ -236,7 +236,7 @@ def test_where_only_the_trap_is_offered_the_older_pocket_is_told() -> None:
 
     assert choice.recommended is None
     assert choice.blocker is not None
-    assert 'driver_source = {"URIs": "http://archive.example/ubuntu"' in choice.blocker.fix
+    assert '"driver_source": {"URIs": "http://archive.example/ubuntu"' in choice.blocker.fix
     assert '"Suites": "noble"' in choice.blocker.fix
 
 
@@ -293,7 +293,7 @@ def test_beside_one_that_nobody_signed_for_this_kernel_another_is_named_that_som
     choice = chosen(with_cards(machine, "3090"), *NOBLE_SUITES)
 
     assert choice.blocker is not None
-    assert 'declare driver = "535.171.04", whose signed modules they have' in choice.blocker.fix
+    assert 'declare "driver": "535.171.04", whose signed modules they have' in choice.blocker.fix
 
 
 def test_a_doubtful_one_is_recommended_only_for_want_of_a_good_one() -> None:

@@ -415,7 +415,7 @@ def test_the_source_that_a_refusal_names_can_be_declared(
 ) -> None:
     found = refused(with_cards(machine, "3090"), declared("535"), archive(suite))
 
-    shape = re.search(r"driver_source = (\{.*\}), which brings", found.fix)
+    shape = re.search(r'"driver_source": (\{.*\}), which brings', found.fix)
     assert shape, found.fix
     text = shape[1].replace("<your snapshot service>", "https://snapshot.example/ubuntu")
     source = driver_source(ast.literal_eval(text))

@@ -197,7 +197,7 @@ REFUSED: list[tuple[Case, str, str]] = [
             "empty and installs nvidia-dkms-580"
         ),
         (
-            'declare driver_source = {"URIs": "http://archive.example/ubuntu", "Suites": "noble", '
+            'declare "driver_source": {"URIs": "http://archive.example/ubuntu", "Suites": "noble", '
             '"Components": "main restricted", "Signed-By": '
             '"/usr/share/keyrings/ubuntu-archive-keyring.gpg"}, which brings 535.171.04'
         ),
@@ -213,7 +213,7 @@ REFUSED: list[tuple[Case, str, str]] = [
     (
         Case(JAMMY, "3090", _JAMMY, "535.309.01"),
         "nvidia-dkms-535 535.309.01-0ubuntu0.22.04.2 is empty and installs nvidia-dkms-580",
-        'declare driver = "580.178.04", which they have',
+        'declare "driver": "580.178.04", which they have',
     ),
     (
         Case(NOBLE, "3090", _NOBLE, "550"),
@@ -221,12 +221,12 @@ REFUSED: list[tuple[Case, str, str]] = [
             "what is named 550 here is not 550: nvidia-driver-550 550.163.01-0ubuntu0.24.04.2 is "
             "empty and installs nvidia-driver-580"
         ),
-        'declare driver = "535.171.04" or "580.178.04", which they have',
+        'declare "driver": "535.171.04" or "580.178.04", which they have',
     ),
     (
         Case(NOBLE, "3090", _NOBLE, "570"),
         "what is named 570 here is not 570",
-        'declare driver = "535.171.04" or "580.178.04"',
+        'declare "driver": "535.171.04" or "580.178.04"',
     ),
     (
         Case(NOBLE, "3090", _NOBLE, "565"),
@@ -234,17 +234,17 @@ REFUSED: list[tuple[Case, str, str]] = [
             "nvidia-dkms-565-server 565.57.01-0ubuntu0.24.04.4 is empty and installs "
             "nvidia-dkms-580-server"
         ),
-        'declare driver = "535.171.04" or "580.178.04"',
+        'declare "driver": "535.171.04" or "580.178.04"',
     ),
     (
         Case(NOBLE, "3090", _NOBLE, "590"),
         "nvidia-dkms-590 590.48.01-0ubuntu0.24.04.5 is empty and installs nvidia-dkms-595",
-        'declare driver = "580.178.04" or "595.99.02"',
+        'declare "driver": "580.178.04" or "595.99.02"',
     ),
     (
         Case(JAMMY, "3090", _JAMMY, "590"),
         "what is named 590 here is not 590",
-        'declare driver = "580.178.04"',
+        'declare "driver": "580.178.04"',
     ),
     (
         Case(JAMMY, "V100 SXM2 16GB", _JAMMY, "525"),
@@ -252,7 +252,7 @@ REFUSED: list[tuple[Case, str, str]] = [
             "nvidia-dkms-525 525.147.05-0ubuntu2.22.04.1 is empty and installs nvidia-dkms-535 and "
             "so nvidia-dkms-580"
         ),
-        'declare driver = "580.178.04"',
+        'declare "driver": "580.178.04"',
     ),
     (
         Case(JAMMY, "3090", _JAMMY, "530"),
@@ -268,7 +268,7 @@ REFUSED: list[tuple[Case, str, str]] = [
             "driver 545.29.06 is known to be bad for GeForce RTX 3090: Offers peer access that "
             "does not deliver"
         ),
-        'declare driver = "535" or "580", or driver_allow_bad = True',
+        'declare "driver": "535" or "580", or "driver_allow_bad": True',
     ),
     (Case(JAMMY, "3090", _JAMMY, "545"), "NVIDIA/nccl#1127 (2023-12-26, RTX 3090;", "580"),
     (Case(BOOKWORM, "3090", _BOOKWORM, "545"), "is known to be bad", "driver_allow_bad"),
@@ -276,17 +276,17 @@ REFUSED: list[tuple[Case, str, str]] = [
     (
         Case(NOBLE, "3090", _NOBLE, "535.172.04"),
         "no NVIDIA release 535.172.04 is known",
-        'declare driver = "535.171.04" or "535.183.01", the nearest releases',
+        'declare "driver": "535.171.04" or "535.183.01", the nearest releases',
     ),
     (
         Case(BOOKWORM, "3090", _BOOKWORM, "535.183.01"),
         "have no driver 535.183.01, only 470.256.02, 535.216.03, 535.261.03",
-        'declare driver = "535.216.03"',
+        'declare "driver": "535.216.03"',
     ),
     (
         Case(BOOKWORM, "3090", _BOOKWORM, "580"),
         "have no driver 580, only 470.256.02, 535.216.03, 535.261.03",
-        'declare driver = "535.261.03", which they have, or a driver_source',
+        'declare "driver": "535.261.03", which they have, or a driver_source',
     ),
     (
         Case(BOOKWORM, "3090", _BOOKWORM, "530"),
@@ -297,8 +297,8 @@ REFUSED: list[tuple[Case, str, str]] = [
         Case(_FRESH, "3090", _NOTHING, "535"),
         "the package sources of this machine have no NVIDIA driver",
         (
-            'declare driver_source = "distribution": it adds contrib non-free non-free-firmware of '
-            "the archive that this machine uses already, which has 535.261.03"
+            'declare "driver_source": "distribution", which adds contrib non-free '
+            "non-free-firmware of the archive that this machine uses already, which has 535.261.03"
         ),
     ),
     (
@@ -317,12 +317,12 @@ REFUSED: list[tuple[Case, str, str]] = [
             "driver 590.48.01 does not drive Tesla V100-SXM2-16GB: 580 is the last branch for "
             "Tesla V100-SXM2-16GB (Volta)"
         ),
-        'declare driver = "535" or "580" (branches 470 to 580 drive all its cards)',
+        'declare "driver": "535" or "580" (branches 470 to 580 drive all its cards)',
     ),
     (
         Case(NOBLE, "V100 SXM2 16GB, 3090", _NOBLE, "595"),
         "580 is the last branch for Tesla V100-SXM2-16GB (Volta)",
-        'declare driver = "535" or "580"',
+        'declare "driver": "535" or "580"',
     ),
     (
         Case(NOBLE, "V100 SXM2 16GB, 5090", _NOBLE, "580"),
@@ -340,24 +340,24 @@ REFUSED: list[tuple[Case, str, str]] = [
     (
         Case(NOBLE, "5090", _NOBLE, "535"),
         "does not drive GeForce RTX 5090: GeForce RTX 5090 is driven from branch 570 on",
-        'declare driver = "580"',
+        'declare "driver": "580"',
     ),
     (Case(NOBLE, "K80", _NOBLE, "535"), "470 is the last branch for Tesla K80", '"470"'),
     (Case(NOBLE, "K80, 5090", _NOBLE, "470"), "is driven from branch 570 on", "separate machines"),
     (
         Case(NOBLE, "V100 SXM2 16GB", _NOBLE, "580", {"flavor": "open"}),
         "the open modules of driver 580.178.04 do not drive every card of this machine",
-        'declare driver_flavor = "proprietary", or leave the key out',
+        'declare "driver_flavor": "proprietary", or leave the key out',
     ),
     (
         Case(NOBLE, "5090", _NOBLE, "580", {"flavor": "proprietary"}),
         "GeForce RTX 5090 takes the open modules",
-        'declare driver_flavor = "open"',
+        'declare "driver_flavor": "open"',
     ),
     (
         Case(TRIXIE, "3090", ("trixie",), "535", {"flavor": "open"}),
         "have only the proprietary modules of driver 535.274.02, and the open ones are needed",
-        'declare driver_flavor = "proprietary", or another driver',
+        'declare "driver_flavor": "proprietary", or another driver',
     ),
     (
         Case(_BACKPORTS, "3090", _BOOKWORM, "535"),
@@ -370,12 +370,12 @@ REFUSED: list[tuple[Case, str, str]] = [
     (
         Case(_BACKPORTS, "3090", _SECURITY, "535.261.03"),
         "known to build up to Linux 6.15",
-        'declare driver_flavor = "open", whose modules build there, or boot an older kernel',
+        'declare "driver_flavor": "open", whose modules build there, or boot an older kernel',
     ),
     (
         Case(_BACKPORTS, "V100 SXM2 16GB", _SECURITY, "535.261.03"),
         "known to build up to Linux 6.15",
-        'declare driver = "535.309.01", or boot an older kernel',
+        'declare "driver": "535.309.01", or boot an older kernel',
     ),
     (
         Case(_HWE, "3090", _NOBLE, "535"),
@@ -384,7 +384,7 @@ REFUSED: list[tuple[Case, str, str]] = [
             "6.8, and 7.0.0-30-generic could boot next"
         ),
         (
-            'declare driver = "580.178.04", or boot an older kernel and remove '
+            'declare "driver": "580.178.04", or boot an older kernel and remove '
             "linux-image-7.0.0-30-generic"
         ),
     ),
@@ -400,7 +400,7 @@ REFUSED: list[tuple[Case, str, str]] = [
             "for 6.8.0-151-generic"
         ),
         (
-            'declare driver = "580.178.04", whose signed modules they have; where '
+            'declare "driver": "580.178.04", whose signed modules they have; where '
             "/var/lib/shim-signed/mok/MOK.der is not there yet, `sudo update-secureboot-policy "
             "--new-key`; then `sudo mokutil --import /var/lib/shim-signed/mok/MOK.der`"
         ),
@@ -449,7 +449,7 @@ REFUSED: list[tuple[Case, str, str]] = [
     (
         Case(ARCH, "V100 SXM2 16GB", _NOTHING, "595"),
         "580 is the last branch",
-        'driver = "535" or "580"',
+        '"driver": "535" or "580"',
     ),
     (Case(ARCH, "3090", _NOTHING, "545"), "is known to be bad", "driver_allow_bad"),
     (
@@ -478,13 +478,13 @@ REFUSED: list[tuple[Case, str, str]] = [
     (
         Case(NOBLE, "3090", _POCKET, "550"),
         "have no driver 550, only 470.239.06, 535.161.08, 535.171.04",
-        'declare driver = "535.171.04"',
+        'declare "driver": "535.171.04"',
     ),
     # Where another source would not help either, none is named.
     (
         Case(replace(_HWE, suites=_UPDATES), "3090", _UPDATES, "535"),
         "what is named 535 here is not 535",
-        'declare driver = "580.178.04", which they have',
+        'declare "driver": "580.178.04", which they have',
     ),
     (
         Case(FEDORA, "3090", _NOTHING, ">=535,<700"),

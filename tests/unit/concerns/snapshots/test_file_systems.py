@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.snapshots.facts import (
+from rigops.concerns.snapshots.file_systems import (
     SECTION,
     BtrfsMount,
     FileSystem,
