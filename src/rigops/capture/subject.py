@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rigops.record.journal import Run
     from rigops.record.lockfile import LockedHost
 
+_BACK: Final = frozenset({"rollback", "release"})
 _APPLIES: Final = frozenset({"apply", "rollback", "release", PYINFRA, ""})
 
 
@@ -116,9 +117,10 @@ class Subject:
 
 
 def _counts(run: Run) -> bool:
-    """Whether it is what the host was brought to last; a rollback that was refused is not."""
-    is_left_alone = run.outcome == "refused" or not run.touched
-    return run.command in _APPLIES and not (run.command == "rollback" and is_left_alone)
+    """Whether the host is what this run made of it; one that was refused made nothing."""
+    is_cut_off = run.outcome in {"failed", "interrupted"}
+    is_left_alone = run.outcome == "refused" or (is_cut_off and not run.touched)
+    return run.command in _APPLIES and not (run.command in _BACK and is_left_alone)
 
 
 def state_line(line: str) -> tuple[Evidence, ...]:

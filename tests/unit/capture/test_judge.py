@@ -352,6 +352,7 @@ def test_a_driver_that_will_not_come_back_is_a_warning_once_accepted() -> None:
     [
         run("refused", "2026-11-24T06:00:00Z", "rollback"),
         replace(run("failed", "2026-11-24T06:00:00Z", "rollback"), touched=False),
+        replace(run("interrupted", "2026-11-24T06:00:00Z", "release"), touched=False),
         run("ok", "2026-11-24T06:00:00Z", "backup"),
         run("failed", "2026-11-24T06:00:00Z", "restore"),
         run("not safe", "2026-11-24T06:00:00Z", "capture"),
