@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -I
-# Made by rigops for the hosts that declare thermal_limit; made anew, never edited.
+# Made by rigops for the hosts that declare thermal_limit; edits are overwritten.
 """thermal_guard run | request | check | undo: acts on heat of this machine's NVIDIA GPUs.
 
   run       the service: watches the cards, and goes step by step while one is too hot
