@@ -56,7 +56,8 @@ def files(installation: Installation, captured: Sequence[Disk]) -> tuple[Rendere
         head = (
             f"#cloud-config\n# {MARKER}; edits are overwritten.\n"
             f"# For {_plain(installation.host)}, captured {_plain(installation.captured_at)}: "
-            f"Ubuntu {installation.release.version} on {installation.target.name} ({_plain(installation.target.model)}), which it wipes.\n"
+            f"Ubuntu {installation.release.version} on {installation.target.name} "
+            f"({_plain(installation.target.model)}), which it wipes.\n"
         )
         meta = user_data.as_yaml({"instance-id": f"rigops-{installation.hostname}"})
         rendered = [
