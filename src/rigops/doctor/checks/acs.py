@@ -61,10 +61,10 @@ def path(examined: Examined) -> Finding:
     share, or up to both root ports. ReqRedir, CmpltRedir and EgressCtrl must be off there: they
     send peer traffic up to the CPU, where it is slow, hangs or gets lost. It is a failure below a
     shared switch and wherever the driver grants P2P or the cards are made for it, a warning where
-    that is unknown, and information where P2P over PCIe is refused, where the cards have NVLink,
-    or where NVIDIA's driver offers none between such cards; so it is where preflight passed for
-    what is there now, unless `acs_redirect` is declared off. A port that could not be read is
-    unknown. Where the kernel is locked down a person has to clear the bits, as plan says too.
+    that is unknown, and information where P2P over PCIe is refused, where the cards have NVLink, or
+    where NVIDIA's driver offers none between such cards; so it is where preflight passed for the
+    present state, unless `acs_redirect` is declared off. A port that could not be read is unknown.
+    Where the kernel is locked down a person has to clear the bits.
     """
     # Only what is not seen to be set, on every port between every two cards, is well.
     snapshot, count = examined.snapshot, views.gpu_count(examined)
@@ -154,10 +154,10 @@ def _unreadable(examined: Examined) -> str:
 
 @Check("acs.srcvalid", needs=(PCI, LSPCI))
 def source_validation(examined: Examined) -> Finding:
-    """SrcValid alone is no fault.
+    """SrcValid alone is not a fault.
 
-    Other tools flag every plus in ACSCtl. SrcValid makes a port check who sends and does not touch
-    peer traffic, so rigs with it set work: it is only mentioned here. What counts is acs.path.
+    Other tools flag every plus in ACSCtl. SrcValid makes a port check the sender and does not touch
+    peer traffic, so rigs with it set work: it is only mentioned here. acs.path decides.
     """
     snapshot = examined.snapshot
     listed = snapshot[LSPCI].or_empty.by_address

@@ -57,12 +57,12 @@ def corrected(examined: Examined) -> Finding | list[Finding]:
     """The links correct few errors.
 
     Reads aer_dev_correctable of each card and of the ports above it. The counters start with the
-    machine: more than one error a minute since then is a warning, more than 32 a failure. A
-    handful, such as a replay timer that ran out, is normal. Zeros prove nothing with pci=noaer,
-    which turns them off. For the boot before, and where there are no counters, reads `PCIe Bus
-    Error: severity=Corrected` in the kernel logs and judges the rate while they came, over ten
-    minutes at least. Errors of other devices do not count; where the ports above the cards are not
-    known, the finding says so and is no failure.
+    machine: more than one error a minute since then is a warning, more than 32 a failure. A few,
+    such as a replay timer that ran out, are normal. Zeros prove nothing with pci=noaer, which turns
+    them off. For the boot before, and where there are no counters, reads `PCIe Bus Error:
+    severity=Corrected` in the kernel logs and judges the rate while they came, over ten minutes at
+    least. Errors of other devices do not count; where the ports above the cards are not known, the
+    finding says so and is no failure.
     """
     read = {one.address for one in examined.snapshot[AER].or_empty.devices}
     counted = _counted(examined, _CORRECTED)
@@ -154,9 +154,9 @@ def uncorrected(examined: Examined) -> Finding | list[Finding]:
 
     Reads aer_dev_nonfatal and aer_dev_fatal of each card and of the ports above it, and the kernel
     logs of this boot and of the one before for `PCIe Bus Error: severity=Uncorrected` and for
-    errors that a port has contained (DPC). Any uncorrected error is a failure: it is what comes
-    before a card falls off the bus. Errors of other devices do not count; where the ports above the
-    cards are not known, the finding says so and is a warning.
+    errors that a port has contained (DPC). Any uncorrected error is a failure: it precedes a card
+    that falls off the bus. Errors of other devices do not count; where the ports above the cards
+    are not known, the finding says so and is a warning.
     """
     counted = _counted(examined, _UNCORRECTED)
     found = [

@@ -53,7 +53,7 @@ def stats(examined: Examined) -> Finding | list[Finding]:
 
     Reads `btrfs device stats`. Checksum errors and outdated blocks are a failure: the device
     returned wrong data. Failed reads, writes and flushes are a warning: the device or its cable
-    did not answer. The counters stay until somebody resets them, so they may be old.
+    did not answer. The counters stay until they are reset, so they may be old.
     """
     return _each(examined, _judge_stats)
 

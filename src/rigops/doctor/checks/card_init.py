@@ -82,13 +82,13 @@ def init(examined: Examined) -> Finding | list[Finding]:
     """The driver can start every card.
 
     Reads the kernel logs of this boot and of the one before for `NVRM: RmInitAdapter failed!`,
-    whatever its numbers: the catalog says what the first (where it stopped) and the second (why)
-    mean, as far as NVIDIA or public reports do; that the card did not wake up, or that its windows
-    have no room, in the log of the same boot, says more than the numbers. A card that did not start
-    is a failure; one that nvidia-smi lists now is a warning, and of the previous boot information.
-    Where the log has lost that line, `rm_init_adapter failed`, the failed probe of the card or the
-    complaint of the X server counts. 0x62, the GSP firmware, is judged by drv.gsp, and a card that
-    the driver ignores by drv.flavor.
+    whatever its numbers: the catalog explains the first (where it stopped) and the second (why), as
+    far as NVIDIA or public reports do; a card that did not wake up, or has no room for its windows,
+    in the log of the same boot, is the better explanation. A card that did not start is a failure;
+    one that nvidia-smi lists now is a warning, and of the previous boot information. Where the log
+    has lost that line, `rm_init_adapter failed`, the failed probe of the card or the complaint of
+    the X server counts. 0x62, the GSP firmware, is judged by drv.gsp, and a card that the driver
+    ignores by drv.flavor.
     """
     found, ignored = _by_card(examined, _FAILED), _ignored(examined)
     for pattern in _FOLLOWS:

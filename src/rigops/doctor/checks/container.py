@@ -24,7 +24,7 @@ def container(examined: Examined) -> Finding:
     Where Docker, podman or containerd is installed: a CDI specification that names a driver that is
     neither loaded nor on the disk, or that names none and is older than the driver's libraries, is
     a warning; so is the NVIDIA container toolkit that no runtime knows. Containers without the
-    toolkit are information: not everybody wants GPUs in them.
+    toolkit are information.
     """
     snapshot = examined.snapshot
     found = snapshot[CONTAINER].value

@@ -39,7 +39,7 @@ def hang(examined: Examined) -> Finding:
     A failure is any of these: nvidia-smi does not answer in its time; nvidia-smi or another process
     waits uninterruptibly (state D) inside the driver, seen twice, a second apart; a thread of the
     driver (nv_queue, irq/…-nvidia) uses more than half a processor; the kernel reports such tasks
-    as blocked for minutes. Only when all of this was looked at is it well.
+    as blocked for minutes. It is ok only if all of these were checked.
     """
     snapshot = examined.snapshot
     late = [section.timeout_s for section in _ASKING if snapshot[section].timed_out]

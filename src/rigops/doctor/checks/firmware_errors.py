@@ -125,9 +125,9 @@ def _record(examined: Examined, entries: Sequence[_Entry]) -> Finding:
 def blind(examined: Examined) -> Finding:
     """The kernel gets to see PCIe errors.
 
-    Looks for pci=noaer on the running command line, and in the kernel log for what the firmware has
-    handed over: `_OSC: OS now controls [… AER …]`. Without AER among it, or with noaer, error
-    counters of zero prove nothing. Where the log has no such line, this is unknown.
+    Looks for pci=noaer on the running command line, and in the kernel log for the control that the
+    firmware has handed over: `_OSC: OS now controls [… AER …]`. Without AER among it, or with
+    noaer, error counters of zero prove nothing. Where the log has no such line, this is unknown.
     """
     snapshot = examined.snapshot
     if off := pcie.aer_is_off(snapshot):

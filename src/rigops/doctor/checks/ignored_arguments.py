@@ -42,7 +42,7 @@ def ignored(examined: Examined) -> Finding:
 
     Reads from the kernel log which words of its command line it did not know (`Unknown option`,
     `Malformed early option`, `Unknown kernel command line parameters`), and looks for pci=noacs and
-    amd_iommu=on, which no kernel knows. They change nothing, though a guide says so: information,
+    amd_iommu=on, which no kernel knows. They have no effect, whatever guides claim: information,
     and a warning where the inventory declares them. Words that programs other than the kernel read
     are not reported.
     """

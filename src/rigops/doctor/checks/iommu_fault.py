@@ -78,8 +78,8 @@ def fault(examined: Examined) -> Finding | list[Finding]:
     Reads the kernel log of this boot and of the one before for page faults of the IOMMU: `AMD-Vi:
     Event logged [IO_PAGE_FAULT …]` and `DMAR: [DMA Write …] Request device …`. Each names a device.
     An NVIDIA card among them is a failure: copies between cards break like this where the IOMMU
-    translates. Disks, network and RAID cards do it too, which is a warning about them and says
-    nothing about P2P.
+    translates. Faults of disks, network and RAID cards are a warning about them and prove nothing
+    about P2P.
     """
     snapshot = examined.snapshot
     by_device: dict[str | None, list[Fault]] = {}

@@ -47,11 +47,10 @@ def width(examined: Examined) -> list[Finding]:
     """Every card has all its lanes.
 
     Compares the lanes of the link with those of the card and of the port above it (sysfs, lspci;
-    where neither was read, what the kernel logged at boot of a link that limits its card).
-    Fewer than both could have is a warning, fewer because the slot has no more is information, as
-    it is in a virtual machine, whose ports are made up. A port that claims what no link has, such
-    as x32, is not believed. The speed is not judged: an idle link runs at 2.5 GT/s, and lspci
-    calls that (downgraded).
+    where neither was read, the kernel's log at boot of a link that limits its card). Fewer
+    than both could have is a warning, fewer because the slot has no more is information, as it is
+    in a virtual machine, whose ports are made up. An impossible width, such as x32, is ignored. The
+    speed is not judged: an idle link runs at 2.5 GT/s, and lspci calls that (downgraded).
     """
     return judge_answering(
         examined,

@@ -23,8 +23,8 @@ def hmm(examined: Examined) -> Finding:
     """Heterogeneous memory management on several Blackwell cards.
 
     Reads /sys/module/nvidia_uvm/parameters/uvm_disable_hmm. With two Blackwell cards or more an N
-    is information, since some owners could only stop hangs of P2P by switching HMM off. It never is
-    a warning: there is no controlled proof.
+    is information, since some owners could only stop hangs of P2P by switching HMM off. It is never
+    a warning, since there is no controlled test.
     """
     affected = [
         card for card in examined.cards if card.model and card.model.architecture == _AFFECTED

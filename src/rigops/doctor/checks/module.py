@@ -60,7 +60,7 @@ def loaded(examined: Examined) -> Finding:
     """The NVIDIA driver is loaded.
 
     Looks whether /proc/driver/nvidia/version is there, which it is only while the kernel module is
-    loaded. Where it was not collected, nvidia-smi that lists cards is as good. A host with a card
+    loaded. Where it was not collected, cards listed by nvidia-smi count instead. A host with a card
     and no driver fails, with the cause that the other evidence names: no module for this kernel,
     Secure Boot, nouveau, a driver that ignores the cards, or nothing installed.
     """

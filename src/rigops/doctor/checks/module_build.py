@@ -229,7 +229,7 @@ def headers(examined: Examined) -> Finding:
 
     Where DKMS builds the driver, looks whether /lib/modules/KERNEL/build leads somewhere, for the
     running kernel and for the one that boots next. Where it does not, nothing can be built: a
-    warning, since what was built before still works.
+    warning, since modules built before still work.
     """
     snapshot = examined.snapshot
     dkms = snapshot[DKMS].value

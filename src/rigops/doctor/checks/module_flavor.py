@@ -128,7 +128,7 @@ def patched(examined: Examined) -> Finding:
     """Whether the driver is a patched one.
 
     Looks for the names of the known forks that grant P2P between GeForce cards, and for versions
-    such as 610.57.04-p2p, in what the module, modinfo and DKMS say. This is information:
+    such as 610.57.04-p2p, in the output of the module, modinfo and DKMS. This is information:
     rigops never installs such a module, and an update puts the stock one back.
     """
     signs = tuple(one for one in _lines(examined) if _FORK.search(one.line))

@@ -151,8 +151,8 @@ _GENERAL: Final = frozenset({"package", "installer", "apt"})
 def errors(examined: Examined) -> list[Finding]:
     """apt, dpkg, dkms and NVIDIA's installer ended without an error.
 
-    Only where their output was given to doctor. Each kind of error is a failure with its line, what
-    it means and what to do; those that only follow from another one are not repeated.
+    Only where their output was given to doctor. Each kind of error is a failure with its line, its
+    meaning and its fix; errors that only follow from another one are not repeated.
     """
     answer = examined.snapshot[APT_OUTPUT]
     if answer.collected is None:

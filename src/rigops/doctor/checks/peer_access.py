@@ -42,13 +42,13 @@ _REMEDIES: Final = {
     keys=frozenset({"p2p"}),
 )
 def grant(examined: Examined) -> Finding:
-    """What the driver grants between the cards is what is declared.
+    """The driver grants the declared access between the cards.
 
     Reads the matrices of `nvidia-smi topo -p2p r` and `w`. A grant is never taken for working peer
     access: the driver looks neither at the IOMMU nor at ACS, so only preflight can prove it. With
     p2p = "required" a refused pair fails, with "nvlink" one that NVLink connects. Without a
     declaration a refusal is information: on GeForce cards without NVLink the stock driver offers no
-    peer access, and that is no fault.
+    peer access, and that is not a fault.
     """
     demand = examined.spec.p2p
     nothing = peers.no_pairs(examined)

@@ -30,11 +30,11 @@ _FIX: Final = Fix(
 
 @Check("p2p.proof", needs=proof.NEEDS, fixes=("hands",))
 def last_preflight(examined: Examined) -> Finding:
-    """The last preflight has passed, and what it depends on is as it was then.
+    """The last preflight has passed, and the state that it depends on is unchanged.
 
-    Reads the records that `rigops apply` and `rigops preflight` left on the host. One that failed,
-    or whose end nobody saw, fails until the next has passed. A proof depends on the driver, the
-    kernel and its arguments, the board's firmware and the cards; where one of them changed, this is
+    Reads the records that `rigops apply` and `rigops preflight` left on the host. One that failed
+    or was interrupted fails until the next has passed. A proof depends on the driver, the kernel
+    and its arguments, the board's firmware and the cards; where one of them changed, this is
     information, since the next apply proves it again; so is one of an earlier version that tried
     less, such as copies only. The firmware is not compared here.
     """

@@ -23,10 +23,10 @@ _NOT_RUN = "Without its records rigops does not know what to undo, or what it pr
 
 @Check("rigops.records", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("hands",))
 def records(examined: Examined) -> Finding | list[Finding]:
-    """The records of rigops on the host are whole.
+    """The records of rigops on the host are complete.
 
     The ownership record /var/lib/rigops/owned.json names every file that rigops wrote. Where it is
-    lost, damaged or incomplete, which files of rigops without a record show, this fails, and plan
+    lost, damaged or incomplete (files of rigops without a record show that), this fails, and plan
     and apply refuse the host. A key for backups that it does not name is a warning: apply records
     it. Other records that cannot be read are a warning, or a failure where something is not changed
     or undone until they can. Lines of the journal that a power cut tore are information.

@@ -31,7 +31,7 @@ _FAILS: Final = frozenset({"stop-jobs", "poweroff"})
     keys=frozenset({"thermal_limit"}),
 )
 def guard(examined: Examined) -> Finding:
-    """The declared thermal guard runs, and has nothing to do.
+    """The declared thermal guard runs, and takes no step.
 
     Looks at its service and at the record that it writes every 20 seconds. It fails where
     `thermal_limit` is declared and the service does not run or has written nothing for 90 seconds,

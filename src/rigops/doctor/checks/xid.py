@@ -69,11 +69,10 @@ def xid(examined: Examined) -> list[Finding]:
     """The driver has reported no trouble with a card (Xid).
 
     Reads the kernel log of this boot and of the one before for `NVRM: Xid` and for cards that have
-    fallen off the bus, and the Xids of 90 days to see what comes back after a reboot. Several Xids
-    of one card within two seconds are one incident, named after the first of the gravest; the
-    catalog says how grave a number is. A log that could not be read is never taken for a clean
-    one: this is then unknown, and the whole host where it timed out or is missing although there
-    was root.
+    fallen off the bus, and the Xids of 90 days for those that come back after a reboot. Several
+    Xids of one card within two seconds are one incident, named after the first of the gravest; the
+    catalog ranks the numbers. A log that could not be read is never ok: this is then unknown, and
+    the whole host where it timed out or is missing although there was root.
     """
     found = incidents(examined.snapshot, examined.catalog)
     boots = Counter((one.number, one.address) for one in found)
