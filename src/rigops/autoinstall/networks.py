@@ -136,7 +136,7 @@ def _mac(one: Interface) -> str:
 
 
 def _static(one: Interface) -> tuple[str, ...]:
-    """Addresses that somebody gave it. Those of IPv6 without a gateway are the router's doing."""
+    """Configured addresses. Those of IPv6 without a gateway come from the router."""
     versions = {4} | {ip_address(gateway).version for gateway in _gateways(one.gateways)}
     kept = []
     for text in one.addresses:

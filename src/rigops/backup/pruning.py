@@ -48,7 +48,7 @@ class Occasion(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """Why nothing may be removed, whoever consents; empty: something may."""
+        """Why nothing may be removed, even with consent; empty: something may."""
         if self.missing:
             return f"nothing is removed while a declared path is missing: {', '.join(self.missing)}"
         return f"nothing is removed: {self.clock_doubt}" if self.clock_doubt else ""

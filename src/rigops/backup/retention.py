@@ -90,7 +90,7 @@ def due(
     *,
     zone: tzinfo | None = None,
 ) -> bool:
-    """Whether the finest unit of the rule has begun anew since the newest.
+    """Whether a new finest unit of the rule has begun since the newest.
 
     One that is later than now counts as none, so give the newest of the others. A rule of nothing
     has no unit: only the first is due.

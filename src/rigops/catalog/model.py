@@ -167,7 +167,7 @@ class Link:
     theoretical: float
     slowest: float
     fastest: float
-    measured: bool  # False: expected from the figures, nobody's measurement
+    measured: bool  # False: expected from the figures, not measured
     evidence: tuple[Evidence, ...]
 
 

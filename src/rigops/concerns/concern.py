@@ -139,7 +139,7 @@ class Concern:
     # What the deploy is going to ask: collected in one exec. Anything else costs a second one.
     facts: Callable[[RigSpec], Sequence[type[SectionFact[Any]]]] = _none
     files: Callable[[RigSpec], Sequence[str]] = _none
-    # Keys that hosts make for themselves, as shell patterns: nobody is advised to delete one.
+    # Keys that hosts make for themselves, as shell patterns: doctor advises to delete none.
     keys_made: tuple[str, ...] = ()
     # What it writes down on hosts besides.
     records: Callable[[], Sequence[HostRecord]] = _no_records

@@ -127,7 +127,7 @@ def last_look(
     """The lines of the host's journal, where nothing of rigops but its own records is left.
 
     `has_lost_holds`: it is not known which packages rigops holds. Raises DeployError with all that
-    is left: without the records nobody would undo it.
+    is left: without the records it would not be undone.
     """
     if state is None:
         raise DeployError("what rigops owns there could not be read")

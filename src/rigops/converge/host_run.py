@@ -322,7 +322,7 @@ class HostRun:
             for one in registry.CONCERNS
             if one.name == change.concern
         ):
-            return "the way between the GPUs changes"
+            return "the path between the GPUs changes"
         if not (self.request.spec.gpus or (snapshot.silicon and snapshot.silicon.has_cards)):
             return ""
         return proof.missing(snapshot.state, self._observed())

@@ -68,7 +68,7 @@ class LockError(RigopsError):
 
 
 class LockedError(LockError):
-    """Somebody else holds the lock."""
+    """Another process holds the lock."""
 
 
 @dataclass(frozen=True)

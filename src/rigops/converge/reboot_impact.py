@@ -182,7 +182,7 @@ def users(text: str) -> tuple[User, ...]:
 
 def _user(session: Mapping[str, str]) -> User:
     return User(
-        name=session.get("Name", "somebody"),
+        name=session.get("Name", "a user"),
         tty=session.get("TTY") or session.get("Display", ""),
         since=session.get("Timestamp", ""),
         where=session.get("RemoteHost", ""),

@@ -47,5 +47,5 @@ class RunOptions:
 
     @property
     def withholds_removals(self) -> bool:
-        """It plans for no concern to be undone that nothing declares: nobody is asked."""
+        """It plans no undo of undeclared concerns, since it cannot ask."""
         return self.yes and not self.prune

@@ -66,7 +66,7 @@ class RootRollback(HostRun):
             session.touched = True
             change = read_root_change(self.request.name, self._ask("--at", change.snapshot))
         self.result.root_change = change
-        self.result.story.append(f"the root of before stays as {change.aside} on its file system")
+        self.result.story.append(f"the previous root stays as {change.aside} on its file system")
         if self.request.target.local:
             session.order_reboot()
             self.result.story.append("after the reboot, prove it: rigops apply")

@@ -80,7 +80,7 @@ def _declared(state: RigopsState) -> Iterator[ProposedKeys]:
     """What apply was asked for here, as far as it could be read."""
     recorded = readable(DeclaredKeys.from_json, state.records.get(declared.PATH))
     found = recorded.keys if recorded else _before_it_was_recorded(state)
-    # Whoever owns the host wrote this: nothing in it says what is on this machine.
+    # The host's owner wrote this: it is not trusted for paths on this machine.
     keys = {name: key for name, key in registry.keys().items() if not key.stays_here}
     spec, _ = examine_spec({name: one for name, one in found.items() if name in keys}, keys)
     able = {None, *registry.names_in_this_version()}

@@ -6,7 +6,7 @@
 #   stale NOTE          an earlier holder did not give it back; its note
 #   wait WHAT           processes of an earlier holder that still run, every few seconds
 #   late WHAT           and that still ran after SECONDS
-#   busy SECONDS NOTE   somebody else has held it for so long
+#   busy SECONDS NOTE   another process has held it for so long
 #   trouble KIND WHAT   no_flock, or write: the note could not be written down
 set -u
 umask 022

@@ -274,7 +274,7 @@ def _announce_steps(
                 path, concern = owned.path, owned.concern
             case _:
                 continue
-        # What is found there decides nothing: somebody may have opened a secret to all.
+        # The mode found there does not decide: a secret may have been opened to all.
         known = recorded.get(path)
         is_secret = after == _NOT_SHOWN or (known is not None and _is_secret(known.mode))
         now = _shown_now(host, path, before.mode, is_secret=is_secret) if before else None

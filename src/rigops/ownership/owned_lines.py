@@ -1,4 +1,4 @@
-"""Lines that rigops owns in a file of somebody else's: one block between two marks.
+"""Lines that rigops owns in a foreign file: one block between two marks.
 
 A companion file that holds the same block is what the record knows: it is written, replaced and
 undone like every owned file, and its digest says whether the block is still ours. All bytes

@@ -20,7 +20,7 @@ LONGEST_S: Final = 120  # of fetching the lists of the one source
 
 _INDEX: Final = "# rigops: what follows is the Packages file of the vault"
 
-# Whoever asks finds the lists in $lists, and what was wrong with the source in $trouble.
+# The caller finds the lists in $lists, and errors of the source in $trouble.
 # A configuration that is named in APT_CONFIG is read before the host's, hence the second one.
 # apt puts a new file in the place of a link, and never writes through one.
 BESIDE: Final = rf"""

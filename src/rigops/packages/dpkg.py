@@ -149,7 +149,7 @@ def _parts(text: str) -> list[tuple[tuple[int, ...], tuple[int, str]]]:
 
 
 def _number(digits: str) -> tuple[int, str]:
-    """In the order of the numbers, however many digits somebody gives one."""
+    """In the order of the numbers, of any length."""
     significant = digits.lstrip("0")
     return len(significant), significant
 

@@ -62,7 +62,7 @@ STATUS: Final = "${db:Status-Abbrev}"
 _ROW: Final = rf"{STATUS}\t${{Package}}\t${{Architecture}}\t${{Version}}\t${{Config-Version}}\n"
 UNFINISHED: Final = r"^.([HUFWt]|.R)"
 
-_APT_S: Final = 60  # it reads all lists anew, twice, on a slow machine too
+_APT_S: Final = 60  # it reads all lists again, twice, on a slow machine too
 
 _STATE: Final = f"""{HOLDER}
 state() {{

@@ -1,9 +1,9 @@
 """The sh script that has apt make the announced changes on a host, in one exec. Pure.
 
-Two parts. The first waits for whoever has apt's locks, asks apt once more, and ends here if its
-output is not what was announced; a line every second ends it where nobody listens any more. The
-second is a session of its own, with a log for its output: it comes to its end even if the
-connection does not, or whoever waits here is ended. Lines on stdout report progress.
+Two parts. The first waits for apt's locks, simulates once more, and ends here if its output is not
+what was announced; a line every second ends it once the connection is gone. The second is a session
+of its own, with a log for its output: it comes to its end even if the connection does not, or
+its caller is ended. Lines on stdout report progress.
 """
 
 from __future__ import annotations

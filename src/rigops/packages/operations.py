@@ -302,7 +302,7 @@ def held(
 ) -> Generator[StringCommand, None, None]:
     """Hold these packages, and release those that the concern held before and does not name.
 
-    A package that somebody else holds stays held when it is not named any more.
+    A package with another tool's hold stays held when it is not named any more.
 
     + names: all of the concern's; they are installed by then
     + declared: whether anything of the concern is declared; else releasing needs consent of its own
@@ -362,7 +362,7 @@ def held(
         more_effects=tuple(map(Effect, effects)),
     )
     marks = StringCommand("sh", "-s", _stdin=file_work_script(work))
-    # apt-mark itself does not wait for whoever works on packages.
+    # apt-mark itself does not wait for other package managers.
     yield StreamingCommand("sh", "-s", _stdin=waiting(_LOCK_WAIT_S), _timeout=_SLOW_S)
     yield marks
 

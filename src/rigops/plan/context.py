@@ -1,7 +1,7 @@
 """What the operations of one host may do in a run of its deploys, and what they report of it.
 
-It is all that rigops has in pyinfra's `connector_data`. Under plain pyinfra nobody can consent to
-anything, and nobody reads the plan.
+It is all that rigops has in pyinfra's `connector_data`. Under plain pyinfra there is no consent and
+no shown plan.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Consent:
 class TrialOptions:
     """How a run may try new kernel arguments by one boot.
 
-    `deadline_s`: how long after its start a trial boot waits for somebody to confirm it. `cards`:
+    `deadline_s`: how long after its start a trial boot waits for its confirmation. `cards`:
     the addresses of those that have to be there then.
     """
 

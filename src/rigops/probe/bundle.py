@@ -46,7 +46,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Paste:
-    """What was recognized in outputs that somebody copied, and the lines that were not.
+    """What was recognized in copied outputs, and the lines that were not.
 
     `hosts`: whose prompts are in it. `left_out`: how many lines of its beginning were not read.
     """

@@ -41,7 +41,7 @@ def is_driver(name: str) -> bool:
 
 
 def is_driver_tool(name: str) -> bool:
-    """Versioned as the driver, and tied to it by nobody."""
+    """Versioned as the driver, and tied to it by no dependency."""
     return _TOOL.fullmatch(name) is not None
 
 

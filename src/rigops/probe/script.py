@@ -120,7 +120,7 @@ show_kernel() {
             block "$file"
             case $file in
                 /proc/sys/kernel/random/*) copy <"$file" ;;
-                /proc/sys/*) cat "$file" ;; # whoever reads such a number by bytes gets one digit
+                /proc/sys/*) cat "$file" ;; # reading such a number by bytes gives one digit
                 *) copy <"$file" ;;
             esac
         fi
@@ -235,7 +235,7 @@ done
 quiet() { begin "$1" "$2"; end "$1" 0; }
 
 # What these sections say, and then what earlier lanes said, which comes on stdin. They get so many
-# seconds. Nobody waits for a lane but by reading all to its end.
+# seconds. A lane ends only when all of it has been read.
 lane() { # SECONDS BYTES COMMAND…
     seconds=$1 bytes=$2; shift 2
     read -r began _ </proc/uptime || began=0

@@ -55,7 +55,7 @@ class Store:
         return self.folder / "sha256" / digest[:2] / digest[2:]
 
     def has(self, digest: str, size: int) -> bool:
-        """By its size, which is cheap: whoever uses a file compares its digest."""
+        """By its size, which is cheap: users of a file compare its digest."""
         try:
             return self.place(digest).stat().st_size == size
         except OSError:
@@ -141,7 +141,7 @@ class Store:
         return total
 
     def made(self, folder: Path) -> None:
-        """Make a folder in it that nobody else may write to, whatever the umask is."""
+        """Make a folder in it that only this user may write to, whatever the umask is."""
         above = self.folder.parent
         above.mkdir(parents=True, exist_ok=True)
         for one in (*reversed(folder.parents), folder):
@@ -171,12 +171,12 @@ class References:
 
     def add(self, digests: AbstractSet[str]) -> None:
         """Before the files come, so that no other host's run removes them meanwhile."""
-        with suppress(OSError, ValueError):  # absent or damaged: then nothing is known of before
+        with suppress(OSError, ValueError):  # absent or damaged: the earlier ones are unknown then
             digests = digests | _digests(self.path)
         self._write(digests)
 
     def reduce_to(self, digests: AbstractSet[str], *, locked: AbstractSet[str]) -> int:
-        """Remove what nobody needs any more, and return its bytes. `locked`: for other hosts.
+        """Remove files that no host needs, and return their bytes. `locked`: for other hosts.
 
         Nothing is removed while the document of another host cannot be read.
         """

@@ -341,7 +341,7 @@ def test_without_a_declaration_as_many_cards_as_were_proven_are_expected(rig: Ri
     ("change", "says"),
     [
         ("rm {}", "the file is gone"),
-        ("echo theirs >{}", "somebody changed its content"),
+        ("echo theirs >{}", "its content was changed"),
         ("chmod 600 {}", "its mode is 0600, rigops wrote 0644"),
         ("ln -sf /etc/passwd {}", "it is no regular file"),
     ],

@@ -34,7 +34,7 @@ _PLACES_LOCK = f"{RUN}/file_systems.lock"
 def find_place(path: str, *, accepts_moved: bool = False) -> NotedPath | None:
     """Where it is now. An error where that is another file system than at its last backup.
 
-    None: it is not there, or a user's link leads to it, which whoever opens it reports.
+    None: it is not there, or a user's link leads to it, which opening it reports.
     """
     found = _look_at(path)
     before = read_noted().get(path)

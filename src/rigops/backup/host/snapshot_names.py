@@ -28,7 +28,7 @@ class SnapshotName(NamedTuple):
 
 
 def parse_snapshot_name(text: str) -> SnapshotName | None:
-    """None: somebody else's."""
+    """None: not one of rigops."""
     shape = _NAME_SHAPE.fullmatch(text)
     if shape is None or shape["kind"] not in KINDS:
         return None
@@ -49,7 +49,7 @@ def path_of(folder: str) -> str:
 
 
 def is_folder_name(text: str) -> bool:
-    """Not one of somebody else, whatever its bytes are."""
+    """No foreign one, whatever its bytes are."""
     if not text.isascii() or text in {".", ".."}:
         return False
     return text == folder_of(path_of(text)) and path_of(text).isprintable()

@@ -31,8 +31,8 @@ _READ_ONLY = 1  # BTRFS_ROOT_SUBVOL_RDONLY
 class Subvolume(NamedTuple):
     """`path`: from the top level, which itself is empty. UUIDs are empty where there is none.
 
-    `is_received`: a receive of it has ended, whoever writes to it later. `generation`, `made_in`:
-    of the file system, when it was last changed, and when it was made.
+    `is_received`: a receive of it has ended, even if it is written to later. `generation`,
+    `made_in`: of the file system, when it was last changed, and when it was made.
     """
 
     number: int

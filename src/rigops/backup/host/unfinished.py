@@ -31,7 +31,7 @@ def clear_unfinished(output: Output) -> None:
     """Nothing else runs meanwhile. What cannot be reached now is left for the next run."""
     found = read_unfinished()
     if found is None:
-        forget()  # there is none, or nobody can read it
+        forget()  # there is none, or it is unreadable
         return
     try:
         if not _is_reachable(found.path):

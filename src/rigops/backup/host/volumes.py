@@ -1,4 +1,4 @@
-"""File systems of this machine: their top levels, mounted where nobody else sees them."""
+"""File systems of this machine: their top levels, mounted for this program only."""
 
 from __future__ import annotations
 

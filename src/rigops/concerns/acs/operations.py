@@ -112,7 +112,7 @@ def redirection_back(*, declared: bool) -> Generator[FileWorkCommand, None, None
     housekeeping(host, CONCERN, "what was cleared since the boot")
     for port in host.get_fact(Acs).to_restore:
         _announce(port, port.restored)
-    # Not the installed one, which somebody may have changed.
+    # Not the installed one, which may have been changed.
     command = shlex.join(("sh", "-c", pack(ports.PROGRAM).text, ports.PROGRAM, "back"))
     work = FileWork(before=owned, more_effects=(Effect(command),))
     yield FileWorkCommand(work, touches=frozenset({Acs}))

@@ -183,10 +183,10 @@ def _option(mount: Mount | None) -> str:
 
 @dataclass(frozen=True)
 class NcclLines:
-    """Declared variables against the lines of somebody else."""
+    """Declared variables against foreign lines."""
 
     ours: tuple[str, ...]  # lines to be added by us
-    conflicts: tuple[str, ...]  # somebody else's, with another value: ours are not written
+    conflicts: tuple[str, ...]  # foreign, with another value: ours are not written
 
 
 def nccl_lines(declared: Iterable[tuple[str, str]], foreign: str) -> NcclLines:

@@ -86,7 +86,7 @@ def as_bytes(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Setting:
-    """Where somebody set a key, and to what."""
+    """Where a key is set, and to which value."""
 
     path: str
     value: str

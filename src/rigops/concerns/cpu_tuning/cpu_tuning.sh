@@ -5,7 +5,7 @@
 #          changed of it goes back
 #   back   the same as `set - -`
 #
-# The kernel makes its policies anew at a boot and when a driver changes its mode, so a record counts
+# The kernel makes new policies at a boot and when a driver changes its mode, so a record counts
 # for one boot and one driver. A policy without a readable governor has no CPU online.
 set -u
 umask 022

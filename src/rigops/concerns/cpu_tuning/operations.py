@@ -120,7 +120,7 @@ def policies_undone() -> Generator[FileWorkCommand, None, None]:
     for state in _judged(Declared()):
         if state.is_to_change:
             _announce(state)
-    # Not the installed one, which somebody may have changed.
+    # Not the installed one, which may have been changed.
     command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "back"))
     work = FileWork(before=owned, more_effects=(Effect(command),))
     yield FileWorkCommand(work, touches=frozenset({CpuFreq, RigopsState}))

@@ -223,7 +223,7 @@ untune() { # CARD ADDRESS SETTING VALUE WAS
     case $3 in
         persistence | power)
             [ "$3" != power ] || was=${was:-$default}
-            # Something else that somebody has set since then stays.
+            # A value that was set otherwise since then stays.
             if [ -n "$was" ] && holds "$3" "$4"; then
                 order "$1" "$(option "$3")" "$was" || done=
             fi

@@ -200,7 +200,7 @@ def settings_undone() -> Generator[FileWorkCommand, None, None]:
     housekeeping(host, CONCERN, "what was set since the boot")
     for one in reversed(_judged((), ())):
         _announce(one)
-    # Not the installed one, which somebody may have changed.
+    # Not the installed one, which may have been changed.
     command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "undo"))
     work = FileWork(before=owned, more_effects=(Effect(command),))
     yield FileWorkCommand(work, touches=frozenset({Smi}))

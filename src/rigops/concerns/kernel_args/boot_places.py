@@ -36,7 +36,7 @@ class Part:
     more_effects: tuple[Effect, ...] = ()
     present: Mapping[str, Present | None] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
-    written: tuple[str, ...] = ()  # for the record: ours, in files of somebody else
+    written: tuple[str, ...] = ()  # for the record: ours, in foreign files
     unsettled: tuple[str, ...] | None = None  # all that may be there while they are changed
 
 
@@ -86,7 +86,7 @@ class DropIn:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """None of a file that somebody changed: its content is theirs now."""
+        """None of a changed file: its content is not ours any more."""
         record, found = self.owned.files.get(grub.DROP_IN), self.present
         if record is None or found is None or not record.has_ours(found):
             return ()
@@ -124,7 +124,7 @@ class DropIn:
 
 @dataclass(frozen=True)
 class Words:
-    """Arguments of ours in files of somebody else, or in those of a tool of the bootloader."""
+    """Arguments of ours in foreign files, or in those of a tool of the bootloader."""
 
     configuration: Configuration
     files: Files

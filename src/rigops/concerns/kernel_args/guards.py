@@ -102,7 +102,7 @@ def reasons(
 
 
 def _in_drop_in(state: State) -> tuple[str, ...]:
-    """None where somebody changed the file: it is left, and no reboot ends it."""
+    """None where the file was changed: it is left, and no reboot ends it."""
     owned, found = (
         Ownership.from_state(state).files.get(grub.DROP_IN),
         state.present.get(grub.DROP_IN),

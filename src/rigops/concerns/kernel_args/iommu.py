@@ -22,7 +22,7 @@ _NEEDS_ONE: Final = (*PASSTHROUGH, INTEL_ON, "amd_iommu=force_isolation")
 def note(coming: Collection[str], with_them: Collection[str], firmware: Firmware | None) -> str:
     """What passthrough means here; else empty.
 
-    `with_them`: all arguments of the boot that they come with, whoever wrote them.
+    `with_them`: all arguments of the boot that they come with, foreign ones included.
     """
     direct = next((one for one in PASSTHROUGH if one in coming), None)
     if direct is None:

@@ -99,7 +99,7 @@ def _deploy(spec: RigSpec) -> None:
 
 
 def _records() -> tuple[HostRecord, ...]:
-    fix = "remove it; the next self-check writes it anew"
+    fix = "remove it; the next self-check writes it again"
     return (
         HostRecord(
             record.PATH,

@@ -51,7 +51,7 @@ _LAST_RUN: Final = f"/var/lib/systemd/timers/stamp-{CHECK_UNIT}.timer"
 
 
 def _gone(path: str) -> str:
-    """For a drop-in, whose folder nobody else may need."""
+    """For a drop-in, whose folder may serve nothing else."""
     return f"rmdir {shlex.quote(path.rpartition('/')[0])} 2>/dev/null || :\n{_RELOAD}"
 
 
@@ -141,7 +141,7 @@ def _have_timer(unit: str, **values: str) -> None:
 def install_notify(*, concern: str, target: Notify | None) -> None:
     """Have failures reported to this command or URL. None: ``undo_undeclared`` ends it.
 
-    A file has one owner, so only one concern may have this, whoever calls the program.
+    A file has one owner, so only one concern may have this, whichever calls the program.
     """
     if target is None:
         return

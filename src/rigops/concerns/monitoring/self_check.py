@@ -173,7 +173,7 @@ class _Host:
             time.sleep(PAUSE_S)
 
     def _send(self, *words: str, text: str = "") -> bool:
-        """Whether it was delivered, or nobody is declared."""
+        """Whether it was delivered, or no receiver is declared."""
         if not os.access(str(self._notify), os.X_OK):
             return True
         command = [str(self._notify), *words]
@@ -242,7 +242,7 @@ class _Host:
 
 
 def _replace(path: Path, text: str) -> None:
-    """At every moment the old one or the new one, and nobody reads what is beside it.
+    """At every moment the old one or the new one; the file beside it is not read.
 
     The folder may be another user's: whatever has a name there is neither followed nor written to.
     """

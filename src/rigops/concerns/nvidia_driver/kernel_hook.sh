@@ -139,7 +139,7 @@ finding() { # STATUS SUMMARY
     printf 'finding\t%s\tdrv.dkms\thost\t%s\n' "$1" "$2"
 }
 
-# The newest is what boots next, unless somebody chose another one.
+# The newest boots next, unless another one was chosen.
 check() {
     version=$(pinned version)
     newest=$(

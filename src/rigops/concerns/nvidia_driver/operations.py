@@ -138,7 +138,7 @@ def nvidia_driver(spec: RigSpec) -> None:
 
 
 def _install(spec: RigSpec, seen: Machine, found: DriverAnswer, leaving: RunFile | None) -> None:
-    """Pinned first: whatever interrupts this, nobody else brings another version meanwhile."""
+    """Pinned first: whatever interrupts this, no other tool brings another version meanwhile."""
     wanted = found.resolution
     is_coming = _is_coming(seen, wanted)
     _announce_headline(seen, wanted)

@@ -83,7 +83,7 @@ _RIVALS: Final = (
     "linux-modules-nvidia-*",
     "linux-objects-nvidia-*",
 )
-# What shares files with a driver of NVIDIA's own installer, whoever made the packages.
+# Packages of any maker that share files with a driver of NVIDIA's own installer.
 OF_ANY_DRIVER: Final = (
     "src:nvidia-graphics-drivers*", "src:nvidia-open-gpu-kernel-modules*",
     "libcuda1", "libcudadebugger1", "libnvcuvid1", "libnvidia-ml1", "libnvidia-cfg1*",
@@ -133,7 +133,7 @@ def preferences(resolution: Resolution) -> str:
     version = plain(VERSION, resolution.version)
     if resolution.is_run_file:
         return (
-            "# Made by rigops from driver in the inventory; made anew, never edited.\n"
+            "# Made by rigops from driver in the inventory; edits are overwritten.\n"
             f"# The NVIDIA driver here is {version} from NVIDIA's own installer. Packages of a\n"
             "# driver would put other files in the place of its own, so apt installs none.\n"
         ) + _stanza("The driver's packages, of any version.", OF_ANY_DRIVER, "*", _NEVER)
@@ -149,7 +149,7 @@ def preferences(resolution: Resolution) -> str:
     globs = (f"*nvidia*-{branch}", f"*nvidia*-{branch}-*") if has_branch else ()
     rivals = {name: [f"{version}-*"] for name in (*_RIVALS, *globs)}
     head = (
-        "# Made by rigops from driver in the inventory; made anew, never edited.\n"
+        "# Made by rigops from driver in the inventory; edits are overwritten.\n"
         f"# It keeps the NVIDIA driver at {version}. apt installs the versions named here, even\n"
         "# over newer ones; when the package sources have them no more, it installs no others.\n"
         "# The first stanza that matches counts, so the order matters.\n"
@@ -173,7 +173,7 @@ def unattended(resolution: Resolution, *, kernels: bool = False) -> str:
         why = "driver and kernel_hold"
     lines = "".join(f'  "{entry}";\n' for entry in entries)
     return (
-        f"// Made by rigops from {why} in the inventory; made anew, never edited.\n"
+        f"// Made by rigops from {why} in the inventory; edits are overwritten.\n"
         "// unattended-upgrades must not replace the driver's libraries under its loaded module.\n"
         "// The entries join those of other files; each is a regular expression that is matched\n"
         "// from the beginning of a package's name.\n"

@@ -25,7 +25,7 @@ MOST_AGGREGATE: Final = 4  # more uncorrected errors in a card's life are ground
 MOST_CORRECTED: Final = 50_000_000  # where operators of large clusters take a card out
 _NO_ECC = "these cards have no ECC, or it is off"
 _NO_ECC_WHY = (
-    "That is to be expected of GeForce cards: nobody counts their memory's errors. Wrong results "
+    "That is to be expected of GeForce cards: their memory's errors are not counted. Wrong results "
     "of one card only are the sign to look for."
 )
 _RESET = Fix(
@@ -139,7 +139,7 @@ def inforom(examined: Examined) -> Finding:
             "of them may be wrong.",
             fix=Fix(
                 kind="hands",
-                text="power off and on; if it stays, the maker of the card can write it anew, "
+                text="power off and on; if it stays, the maker of the card can write it again, "
                 "or replaces the card",
             ),
         )

@@ -50,7 +50,7 @@ def hmm(examined: Examined) -> Finding:
         f"nvidia_uvm uses HMM on a rig with {len(affected)} {_AFFECTED} cards",
         evidence,
         why="Owners of such rigs report that NCCL's P2P locked up until uvm_disable_hmm=1 was "
-        "set; nobody has shown the mechanism. Where preflight passes, leave it.",
+        "set; the mechanism is not known. Where preflight passes, leave it.",
         fix=Fix(
             kind="accept",
             text="only where copies between the cards hang: `options nvidia_uvm "

@@ -72,7 +72,7 @@ def loaded(examined: Examined) -> Finding:
     cause = cause_of(examined)
     held = [driver_state.bound_to(card) for card in examined.cards]
     is_bound = any(one and one[0] == driver_state.DRIVER for one in held)
-    # What DKMS has not built may be there from another source, while nobody knows for which kernel.
+    # A module that DKMS has not built may come from another source, for an unknown kernel.
     is_guess = cause is None or (
         cause.id == "drv.dkms" and not next_boot.running(examined.snapshot)
     )

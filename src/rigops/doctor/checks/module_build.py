@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 _WHY = (
-    "A kernel module fits one kernel only, so DKMS builds the driver anew for every kernel that is "
+    "A kernel module fits one kernel only, so DKMS builds the driver for every kernel that is "
     "installed. Where that failed, this kernel comes up without a driver."
 )
 _NO_SOURCE = re.compile(r"Could not locate dkms\.conf|^File: |Missing the module source")

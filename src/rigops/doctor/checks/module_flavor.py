@@ -1,4 +1,4 @@
-"""Which of the two kernel modules it is, open or proprietary, and whether somebody patched it."""
+"""Which of the two kernel modules it is, open or proprietary, and whether it is patched."""
 
 from __future__ import annotations
 

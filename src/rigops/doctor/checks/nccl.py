@@ -181,7 +181,7 @@ def _needless(setting: Setting, proven: Proven) -> Finding:
         fix=Fix(
             kind="hands",
             text=f"take {setting.name} out of `nccl` in the inventory and run `rigops apply`, then "
-            "start the programs anew",
+            "restart the programs",
         ),
     )
 
@@ -203,7 +203,7 @@ def _left_behind(setting: Setting, proven: Proven | None) -> Finding:
         fix=Fix(
             kind="hands",
             declare={"nccl": {setting.name: setting.value}},
-            text=f"take {assignment} out of {place} and start the programs anew (log in again, or "
+            text=f"take {assignment} out of {place} and restart the programs (log in again, or "
             "restart the unit); if it is meant to stay, because preflight failed without it, "
             "declare it under `nccl`",
         ),

@@ -1,4 +1,4 @@
-"""What NCCL logged in a program that somebody ran."""
+"""The log of NCCL in a program."""
 
 from __future__ import annotations
 

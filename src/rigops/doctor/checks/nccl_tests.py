@@ -1,4 +1,4 @@
-"""What nccl-tests measured, which somebody ran by hand."""
+"""The output of nccl-tests that was run by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVIDIA's nvbandwidth measured, which somebody ran by hand."""
+"""The output of NVIDIA's nvbandwidth that was run by hand."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _wrong(found: Bandwidths) -> Finding | None:
         f"{first.name or 'nvbandwidth'} {what}",
         cited(NVBANDWIDTH, [first.line, *first.wrong, *first.errors]),
         why="What one card reads from another is not what was written. Where the program was built "
-        "for another version of CUDA its own kernels may fail as well: build it anew to be sure.",
+        "for another version of CUDA its own kernels may fail as well: rebuild it to be sure.",
         fix=FIX,
     )
 

@@ -111,7 +111,7 @@ _MEANINGS: Final[dict[ProblemKind, _Meaning]] = {
         "apt does not trust a source",
         "Its key is missing, was changed or has expired, and apt ignores its packages: an older "
         "driver may look like the newest.",
-        "for NVIDIA's repository install the package cuda-keyring anew, then `apt-get update`",
+        "for NVIDIA's repository reinstall the package cuda-keyring, then `apt-get update`",
     ),
     "no-package": _Meaning(
         "no source has this package or version",

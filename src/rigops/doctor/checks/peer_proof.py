@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SHOWN_PAIRS: Final = 1
 _WHY: Final = (
     "Training that copies between these cards hangs or reads wrong data, whatever the driver "
-    "advertises. No proof of before counts until a preflight has passed."
+    "advertises. No earlier proof counts until a preflight has passed."
 )
 _FIX: Final = Fix(
     kind="hands",

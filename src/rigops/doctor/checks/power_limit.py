@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _KEY = "gpu_power_limit"
 _SILENTLY = (
-    "A limit below what a card takes is refused, and where a unit sets it, nobody reads the "
+    "A limit below a card's minimum is refused, and where a unit sets it, nobody reads the "
     "refusal: the card keeps its default and draws more than was planned for."
 )
 

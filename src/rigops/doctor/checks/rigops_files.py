@@ -56,7 +56,7 @@ def _difference(file: OwnedFile, there: Present | None) -> str:
     if there.kind:
         return f"it is {there.kind}, and rigops wrote a file"
     if not file.has_ours(there):
-        return "somebody changed its content"
+        return "its content was changed"
     return WantedFile(file.concern, file.digest, file.mode).drift(there)
 
 

@@ -35,7 +35,7 @@ _HANDS = Fix(
         "(Debian: /var/lib/dkms/mok.pub) asks for a password of one use; reboot, and at the "
         "machine's own screen and keyboard choose Enroll MOK, Continue, Yes, and type that "
         "password. Or turn Secure Boot off in the firmware's setup: Security or Boot, Secure Boot, "
-        "Disabled. Either needs somebody at the console"
+        "Disabled. Either needs a person at the console"
     ),
 )
 _WHY = (

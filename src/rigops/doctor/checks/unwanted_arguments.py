@@ -58,7 +58,7 @@ _SINGLE: Final = {
     "nouveau.modeset=1": Trouble(
         "",
         "asks nouveau to take the cards",
-        "nouveau and the NVIDIA driver cannot both have a card: whoever comes first keeps it.",
+        "nouveau and the NVIDIA driver cannot both have a card: the first one keeps it.",
         grave=True,
     ),
     "nouveau.modeset=0": Trouble(

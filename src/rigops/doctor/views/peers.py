@@ -25,7 +25,7 @@ REFUSED = frozenset({"CNS", "GNS", "TNS", "NS", "DR"})
 LETTERS: Final = {
     "CNS": "CNS: on this chipset the driver offers no peer access between these cards",
     "GNS": "GNS: the driver offers none for these cards",
-    "TNS": "TNS: the driver offers none for the way between them, as across two processors",
+    "TNS": "TNS: the driver offers none for the path between them, as across two processors",
     "NS": "NS: not supported, and the driver does not say why",
     "DR": "DR: a setting of the driver switches it off",
 }

@@ -236,7 +236,7 @@ def prove_collectives(
     """`find` and `try_arm` run a job in a watched child.
 
     `why_not` and `why_not_p2p` are asked before each; empty: go on. The arm without P2P is tried
-    after a hang of pairs too: whoever has such a rig wants to know whether that works.
+    after a hang of pairs too, to know whether that works there.
     """
     result: CollectivesAnswer = {
         "verdict": NOT_PROVEN,

@@ -78,7 +78,7 @@ class Meanwhile:
                 self._fastest[card] = max(speed, self._fastest.get(card, speed))
 
     def end(self) -> MeanwhileAnswer:
-        fastest = dict(self._fastest)  # of now that they are idle again, speed says nothing
+        fastest = dict(self._fastest)  # now that they are idle again, speed says nothing
         links: list[LinkAnswer] = [
             {"gpu": card, "gt_per_s": fastest.get(card), "lanes": self._narrowest.get(card)}
             for card in self._cards

@@ -178,12 +178,12 @@ def make_private(new: Entry) -> Iterator[Folder]:
     os.mkdir(new.name, 0o700, dir_fd=new.folder.number)
     with open_beneath(new.folder, new.name) as made:
         if not is_private(os.fstat(made.number)):
-            raise OSError(errno.EEXIST, "was put there by somebody else just now", made.path)
+            raise OSError(errno.EEXIST, "was put there by another program just now", made.path)
         yield made
 
 
 def is_private(found: os.stat_result) -> bool:
-    """Nobody but this user can put something into it."""
+    """Only this user can put something into it."""
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 

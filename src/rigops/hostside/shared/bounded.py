@@ -1,6 +1,6 @@
 """Runs programs that may hang or flood: each has a deadline, and bounds of what is kept of it.
 
-One that cannot be ended, since its disk hangs, is left behind: nobody waits for it.
+One that cannot be ended, since its disk hangs, is left behind.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def run_bounded(
 
 
 def printable(text: bytes | str) -> str:
-    """Of somebody else: nothing in it steers a terminal. The lines of ssh end as on a terminal."""
+    """Foreign text: nothing in it steers a terminal. The lines of ssh end as on a terminal."""
     known = text.decode(errors="replace") if isinstance(text, bytes) else text
     known = known.replace("\r\n", "\n")
     return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in known)

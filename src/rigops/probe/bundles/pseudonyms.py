@@ -90,7 +90,7 @@ def is_pseudonym(word: str) -> bool:
 
 
 def is_identifying(address: IPv4Address | IPv6Address) -> bool:
-    """Whether it identifies somebody: no loopback, netmask or documentation address."""
+    """Whether it identifies a host: no loopback, netmask or documentation address."""
     if address.is_loopback or address.is_unspecified or address.is_multicast:
         return False
     if isinstance(address, IPv6Address):

@@ -142,7 +142,7 @@ def is_no_output(line: str) -> bool:
 
 
 def leaves_out(line: str) -> bool:
-    """The mark of lines that somebody left out."""
+    """The mark of lines that were left out."""
     return _LEFT_OUT.fullmatch(line) is not None
 
 

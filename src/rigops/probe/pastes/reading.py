@@ -78,7 +78,7 @@ class Part:
     host: str | None = None  # of the last prompt before it that names one
     lines: list[str] = field(default_factory=list)
     is_last: bool = False  # the text ends in its last line
-    has_gap: bool = False  # somebody left out lines
+    has_gap: bool = False  # lines were left out
 
     @property
     def last(self) -> int:

@@ -119,7 +119,7 @@ def parse(text: str) -> Bootloader:
 
 
 def _exact(texts: Mapping[str, str], digests: str | None) -> Files:
-    """Secrets are hidden, and lines are ended anew, on the way here: the digest shows it."""
+    """Secrets are hidden and line ends changed on the way here: the digest shows it."""
     known = {one["path"]: one["digest"] for one in matches(_DIGEST, lines(digests or ""))[0]}
     exact: dict[str, str] = {}
     inexact: set[str] = set()

@@ -111,7 +111,7 @@ def _task(line: str) -> Task | None:
 _SNIPPET = rf"""
 [ -e /proc/self/stat ] || return
 look() {{ # PID: sets comm, or fails
-    # Whoever runs it chooses its name, line feeds and brackets included.
+    # Its user chooses its name, line feeds and brackets included.
     {{
         read -r line && while read -r more; do line="$line $more"; done
     }} 2>/dev/null <"/proc/$1/stat" || return

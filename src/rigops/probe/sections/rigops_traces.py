@@ -1,7 +1,7 @@
 """Files that rigops writes on hosts and that its record there does not name.
 
-Without the record nobody would undo them. Most say in their first lines who made them; what does
-not lies where nobody else writes.
+Without the record they would not be undone. Most name rigops in their first lines; the others lie
+where no other program writes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ HEADERS: Final = (
     "(url|command|ping)$",  # whom to notify
 )
 TRACES: Final = "ls UNRECORDED"
-ORIGINALS: Final = "ls UNRECORDED PREVIOUS"  # in bundles of before
+ORIGINALS: Final = "ls UNRECORDED PREVIOUS"  # in older bundles
 
-_OWN: Final = (  # nobody else writes there
+_OWN: Final = (  # no other program writes there
     "/usr/local/libexec/rigops/*",
     "/etc/rigops/*",
     "/etc/systemd/system/rigops-*",

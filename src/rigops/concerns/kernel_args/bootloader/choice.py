@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Configuration(Protocol):
     """Where one bootloader has the arguments of every normal boot. Nothing is changed here.
 
-    `add`: arguments that nobody else has there; `remove`: those that were added before.
+    `add`: arguments that are not there otherwise; `remove`: those that were added before.
     """
 
     @property
@@ -183,7 +183,7 @@ def _has_grub(seen: _Seen) -> bool:
         return False
     if not seen.traces.isdisjoint(GRUB_MENUS):
         return True
-    # The package alone brings the defaults; a menu that nobody may look at is no proof either.
+    # The package alone brings the defaults; an unreadable menu is no proof either.
     return not seen.loader and seen.traces.isdisjoint(LOADER_CONFS)
 
 

@@ -105,7 +105,7 @@ def _by_numbers(path: str) -> tuple[tuple[bool, int, str], ...]:
 
 
 class SystemdBoot:
-    """With entries that somebody wrote, one for each kernel, as archinstall does."""
+    """With entries written by hand, one for each kernel, as archinstall does."""
 
     title: Final = "systemd-boot"
 

@@ -193,7 +193,7 @@ def _variables(files: Files) -> dict[str, str]:
 
 
 def _refuse_to_replace(files: Files, wanted: Words) -> None:
-    """Grubby puts NAME=VALUE in the place of any other value of that name, whoever set it."""
+    """Grubby puts NAME=VALUE in the place of any other value of that name."""
     values = {name(one): one for one in wanted if "=" in one}
     for entry in entries.normal(files):
         for there in entry.arguments(_variables(files)):

@@ -56,7 +56,7 @@ class Answer:
 
 
 def clean(text: str) -> str:
-    """One line for a terminal, a label or a message, whoever wrote it."""
+    """One line for a terminal, a label or a message, of untrusted text."""
     shown = "".join(one if one.isprintable() else " " for one in text)
     return " ".join(shown.split())[:_LONGEST]
 

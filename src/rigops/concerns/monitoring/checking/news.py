@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class News:
-    """`reported`: what somebody knows of, once this has reached them."""
+    """`reported`: what is known once this message is delivered."""
 
     new: tuple[Found, ...]
     gone: tuple[Found, ...]

@@ -82,7 +82,7 @@ class Records:
             for part in iter(lambda: opened.read(65536), b""):
                 digest.update(part)
         if digest.hexdigest() not in digests:
-            return "somebody changed its content"
+            return "its content was changed"
         if stat.S_IMODE(there.st_mode) != mode:
             return f"its mode is {stat.S_IMODE(there.st_mode):04o}, rigops wrote {mode:04o}"
         return "" if (there.st_uid, there.st_gid) == (0, 0) else "it is not root's"
