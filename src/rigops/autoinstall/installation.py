@@ -1,4 +1,4 @@
-"""What is to be installed, decided from the capture of a host and the choices of a person."""
+"""The installation, decided from the capture of a host and the choices of a person."""
 
 from __future__ import annotations
 

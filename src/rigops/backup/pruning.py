@@ -1,4 +1,4 @@
-"""What a run may remove of what retention no longer keeps: nothing on doubt, never most at once.
+"""Copies that a run may remove of those outside retention: none on doubt, never most at once.
 
 One rule for snapshots and archives, here and at a target. Pure.
 """

@@ -1,4 +1,4 @@
-"""What copies between two cards should reach, by the link between them."""
+"""The expected rate of copies between two cards, by the link between them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from rigops.errors import HostError, Problem, RigopsError
 from rigops.probe.collect import ProbeError
 from rigops.transport import TransportError
 
-# What hosts say, and what helps. The first that fits.
+# Errors of hosts and their fixes. The first that fits counts.
 _FIXES: Final = (
     ("No space left on device", "free some space there (`df -h`), and run this again"),
     ("Disk quota exceeded", "free some space there (`quota`), and run this again"),

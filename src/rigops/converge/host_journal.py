@@ -1,4 +1,4 @@
-"""What a run leaves on a host until its release: a line of the journal, and the proven state."""
+"""A run's records on a host until its release: a line of the journal, and the proven state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _DEADLINE_S: Final = 60.0
 _TORN: Final = f"the last line of {JOURNAL} was torn; it is ended, so no other line is lost with it"
 _JOURNAL_FOLLOWS: Final = "the journal follows"
-# What no record names: units that systemd knows, and holds whose record is lost. Then the journal.
+# Things that no record names: units that systemd knows, holds whose record is lost, then the
+# journal.
 _LOOK: Final = f"""
 {READ}look() {{ # yes: which of these holds rigops made is not known
     if [ -d /run/systemd/system ]; then
@@ -91,7 +92,7 @@ def record(
     proven: Proven | None,
     begun_now: FailedProof | None = None,
 ) -> str:
-    """What a person should know of the journal, if anything.
+    """Notes on the journal, if any.
 
     `begun_now`: what was recorded before the copies.
     """

@@ -351,7 +351,7 @@ class HostRun:
         host_journal.begin_proof(self._session.channel, self._begun)
 
     def record(self) -> None:
-        """What was done and proven, on the host too. A host that was left alone is not written."""
+        """Record changes and proofs, on the host too; nothing on an unchanged host."""
         found = self.result.preflight
         if (self._session.touched or found is not None) and self.result.error is None:
             proven = self._observed() if found is not None and passed(found) else None
@@ -489,7 +489,7 @@ class HostRun:
         return bool(reason)
 
     def _reboot_reasons(self, selection: Selection) -> tuple[str, ...]:
-        """What cannot be configured is not brought by a reboot either."""
+        """A reboot brings only what could be configured."""
         return tuple(
             reason
             for concern, reason in self._session.reboot_reasons
@@ -504,7 +504,7 @@ class HostRun:
         return "changed" if self.result.pending else "converged"
 
     def _keep(self) -> None:
-        """What was proven, in the vaults and in the lockfile."""
+        """Stores the proven state in the vaults and in the lockfile."""
         proven = self._proven()
         if proven is None:
             return

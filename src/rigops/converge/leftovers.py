@@ -1,4 +1,4 @@
-"""What of rigops is still on a host where everything should be undone. Pure."""
+"""Remains of rigops on a host where everything should be undone. Pure."""
 
 from __future__ import annotations
 

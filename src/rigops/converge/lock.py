@@ -190,7 +190,7 @@ def _error(host: str, message: str, fix: str) -> LockError:
 
 @dataclass(frozen=True)
 class _Note:
-    """What a holder wrote down about itself, as far as it can be read."""
+    """A holder's record of itself, as far as it can be read."""
 
     who: str = ""
     run: str = ""

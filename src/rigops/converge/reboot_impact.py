@@ -51,7 +51,7 @@ class User:
 
 @dataclass(frozen=True, kw_only=True)
 class ShutdownInhibitor:
-    """What a program asks of logind: `mode` is block, block-weak or delay."""
+    """A lock that a program has of logind: `mode` is block, block-weak or delay."""
 
     what: str
     who: str
@@ -191,7 +191,7 @@ def _user(session: Mapping[str, str]) -> User:
 
 
 def inhibitors(text: str) -> tuple[ShutdownInhibitor, ...]:
-    """What busctl prints: the type, how many, and six values for each."""
+    """Output of busctl: the type, how many, and six values for each."""
     words = [
         _plain(word["text"]) if word["text"] is not None else word["bare"]
         for word in _WORD.finditer(text)

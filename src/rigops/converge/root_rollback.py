@@ -1,6 +1,6 @@
 """One host whose root becomes that of a snapshot: its program puts it in force, a reboot starts it.
 
-The present root stays aside. What is running goes on writing there until the reboot.
+The present root stays aside. Running programs go on writing there until the reboot.
 """
 
 from __future__ import annotations

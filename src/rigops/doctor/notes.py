@@ -1,4 +1,4 @@
-"""What limited the collection itself: rights, time, the login shell, odd output, a paste."""
+"""Limits of the collection itself: rights, time, the login shell, odd output, a paste."""
 
 from __future__ import annotations
 

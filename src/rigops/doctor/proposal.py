@@ -1,4 +1,4 @@
-"""What to declare for a host that was looked at: what it has, and what it would do well to have."""
+"""A first declaration for a probed host: its present state, and suggestions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ProposedKeys:
 def propose(
     snapshot: HostSnapshot, catalog: Catalog, choose_driver: Callable[[], Choice | None]
 ) -> tuple[ProposedKeys, ...]:
-    """What was declared, what is there, and every line that doctor would have declared."""
+    """The former declaration, the present state, and every line that doctor advises."""
     declared = tuple(_declared(snapshot[RIGOPS_STATE].or_empty))
     known = {key for one in declared for key in one.keys}
     there = (one for one in _there(snapshot, catalog) if not known & one.keys.keys())
@@ -77,7 +77,7 @@ def _suggested(findings: Iterable[Finding]) -> Iterator[ProposedKeys]:
 
 
 def _declared(state: RigopsState) -> Iterator[ProposedKeys]:
-    """What apply was asked for here, as far as it could be read."""
+    """The declaration of the last apply here, as far as it could be read."""
     recorded = readable(DeclaredKeys.from_json, state.records.get(declared.PATH))
     found = recorded.keys if recorded else _before_it_was_recorded(state)
     # The host's owner wrote this: it is not trusted for paths on this machine.

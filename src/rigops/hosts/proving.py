@@ -1,4 +1,4 @@
-"""Preflight of many hosts. What it found is recorded here, and where rigops keeps records."""
+"""Preflight of many hosts. Its results are recorded here, and on hosts with records of rigops."""
 
 from __future__ import annotations
 

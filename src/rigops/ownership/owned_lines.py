@@ -44,7 +44,7 @@ def companion(path: str) -> str:
 
 
 def shown_path(path: str) -> str:
-    """What people know an owned file by: a companion is the file with the lines, below /etc."""
+    """The path that people know: of a companion that of the file with the lines, below /etc."""
     name = path.removeprefix(f"{_FOLDER}/etc-")
     return path if name == path else f"/etc/{name}"
 

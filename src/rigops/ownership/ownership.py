@@ -27,7 +27,7 @@ PREVIOUS_FOLDER = "/var/lib/rigops/previous"
 MADE = "made"  # in the place of a digest: the host makes the content, and any is ours
 
 _SCHEMA = "rigops.owned/1"
-# What version 0.1 recorded for another concern than the one that has it now.
+# Files that version 0.1 recorded for another concern than their present one.
 _MOVED = {
     ("base", "/etc/rigops/notify"): "monitoring",
     ("base", "/usr/local/libexec/rigops/notify"): "monitoring",
@@ -52,7 +52,7 @@ class WantedFile:
         return found.digest == self.digest and not self.drift(found)
 
     def drift(self, found: Present) -> str:
-        """What differs beside the content."""
+        """Differences beside the content."""
         found_and_declared = (
             ("it", found.kind or "a file", "a file"),
             ("the owner", found.owner, ROOT),

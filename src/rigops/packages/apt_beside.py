@@ -1,4 +1,4 @@
-"""What apt would know with one more file of sources: asked without a change of the host.
+"""The answers of apt with one more file of sources, without a change of the host.
 
 apt is asked without its locks and without its cache of the lists, which it would write. What it
 would do if one more file of sources were there is asked beside the host's own configuration:

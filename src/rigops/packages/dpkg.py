@@ -1,4 +1,4 @@
-"""What dpkg has of some packages, what is unfinished or at work, and how versions compare. Pure."""
+"""dpkg's states of packages, its unfinished or running work, and comparing versions. Pure."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class Dpkg(FactBase[DpkgState]):
 
 
 class AptWould(FactBase[Simulated]):
-    """What apt would do for words such as `name`, `name=version` and `name-`.
+    """The plan of apt for words such as `name`, `name=version` and `name-`.
 
     `source`: the text of a file of sources, as if it were there already.
     """

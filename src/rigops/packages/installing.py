@@ -154,7 +154,7 @@ def waiting(lock_wait_s: int) -> str:
 
 
 def finishing(lock_wait_s: int, words: Sequence[str]) -> str:
-    """What an earlier run was cut off in: apt's own order of things is lost, the pin is not.
+    """Work of an interrupted run: apt's own order of it is lost, the pin is not.
 
     `words`: what that run was to bring. A package that was being unpacked, and whose old version
     apt could have, apt calls repaired and leaves as it is.
@@ -199,7 +199,7 @@ def script(work: Installing) -> str:
 
 
 def _acting(work: Installing) -> Iterator[str]:
-    """What is not to be left half done."""
+    """Steps that must not be left half done."""
     yield "set -eu"
     yield SHELL.rstrip()
     yield _put(WORK_RECORD, work.work)

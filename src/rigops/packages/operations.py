@@ -136,7 +136,7 @@ class _Asked:
 
 
 def _answer(host: Host, asked: _Asked) -> Installing | str | None:
-    """What is to be done, or what blocks it."""
+    """The work to be done, or its blocker."""
     if asked.request.fault:
         return asked.request.fault
     state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)

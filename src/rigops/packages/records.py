@@ -1,6 +1,6 @@
 """Records on a host: the packages that rigops installed, those that it holds, and its work on them.
 
-What was installed, or held, before is in neither of the first two.
+Packages and holds from before rigops are in neither of the first two.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Holds:
 
 @dataclass(frozen=True)
 class PackageWork:
-    """What apt was let do last. Written before it begins, removed once nothing of it is left."""
+    """The last work of apt. Written before it begins, removed once nothing of it is left."""
 
     packages: tuple[Package, ...]
 

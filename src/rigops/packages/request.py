@@ -64,7 +64,7 @@ class PackageRequest:
 
     @property
     def fault(self) -> str | None:
-        """What apt would take for something else, or for several packages."""
+        """A word that apt would take for something else, or for several packages."""
         for name in self.names:
             if not _NAME.fullmatch(name):
                 return f"{name!a} is no name of a package"
@@ -129,7 +129,7 @@ def without_apt(request: PackageRequest, state: DpkgState) -> str:
 
 
 def unfinished(state: DpkgState) -> str:
-    """What dpkg left undone; empty where it did not."""
+    """Unfinished work of dpkg; empty: none."""
     names = [f"{one.name} ({_STATES.get(one.status, 'damaged')})" for one in state.unfinished]
     if names:
         return f"dpkg did not finish with {few(names)}"

@@ -1,7 +1,7 @@
 """Shell for sections that look at what a user may write: with that user's rights, or not at all.
 
 In a home everything is its owner's to make: a link to a file of root's, also in place of a folder,
-a pipe, a file without an end. What root read there would be in a bundle that people publish.
+a pipe, a file without an end. Files that root read there would be in a bundle that people publish.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ as_user() { # UID GID NAME COMMAND…
 }
 """
 
-# PROGRAM gets the home as $1, and may use `take` and `enter`. What it prints is `KIND PATH…` or
+# PROGRAM gets the home as $1, and may use `take` and `enter`. It prints `KIND PATH…` or
 # `KIND NUMBER PATH…` of a file in that home; what begins with the path is a `setting`, and other
 # lines are dropped. `closed HOME` is added where it did not come to its end, and `unread PATH` for
 # what is there and is not read.

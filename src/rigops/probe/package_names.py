@@ -1,4 +1,4 @@
-"""What the names of packages mean on the distributions that rigops supports."""
+"""The meaning of packages' names on the distributions that rigops supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every connection to a host can do."""
+"""The interface of every connection to a host."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class HostKeyPolicy:
 
 
 class HostKeys:
-    """What is known of one server's keys."""
+    """The known keys of one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

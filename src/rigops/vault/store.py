@@ -207,7 +207,7 @@ class References:
 
 @dataclass(frozen=True, kw_only=True)
 class VaultResult:
-    """What became of a proven set: a part of the apply document.
+    """The outcome of storing a proven set: a part of the apply document.
 
     `host_bytes`: of the proven set. `trouble`: why it is incomplete, or was not fetched.
 

@@ -43,7 +43,7 @@ def end_in_order() -> None:
 
 
 def go_on_to_the_end() -> None:
-    """What is half swapped would be worse than a moment's wait."""
+    """A half-finished swap would be worse than a moment's wait."""
     for one in _ENDING:
         signal.signal(one, signal.SIG_IGN)
 

@@ -73,8 +73,8 @@ def subvolume_at(folder: Folder, path: str = "") -> Subvolume | None:
 def subvolumes_below(folder: Folder, path: str = "", depth: int = 0) -> Iterator[Subvolume]:
     """All that are inside of this one, each after the one that it is in.
 
-    `path`: of the folder, from the top level. What cannot be reached by its name is left out: it
-    is moved just now, or lies too deep.
+    `path`: of the folder, from the top level. A subvolume that cannot be reached by its name is
+    left out: it is moved just now, or lies too deep.
     """
     for number, holder in _references(folder):
         with suppress(OSError):

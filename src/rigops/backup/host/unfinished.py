@@ -1,4 +1,4 @@
-"""What a killed restore left behind: it is removed, or brought to its end."""
+"""Remains of a killed restore: they are removed, or the restore is finished."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def clear_unfinished(output: Output) -> None:
-    """Nothing else runs meanwhile. What cannot be reached now is left for the next run."""
+    """Nothing else runs meanwhile. Places that cannot be reached now are left for the next run."""
     found = read_unfinished()
     if found is None:
         forget()  # there is none, or it is unreadable

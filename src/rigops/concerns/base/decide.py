@@ -152,7 +152,7 @@ def _sized(
 
 
 def _planned(around: HostState) -> _Size:
-    """What it is without us: fstab's size, or the kernel's own."""
+    """Its size without rigops: fstab's, or the kernel's own."""
     option = _option(around.planned_shm) or "50%"
     found = _size(option, around.memory_bytes)
     return _Size(option, found.bytes if found else None)

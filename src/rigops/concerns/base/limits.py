@@ -1,4 +1,4 @@
-"""What limits share, and limits of processes: locked memory and open files.
+"""Common parts of limits, and limits of processes: locked memory and open files.
 
 A daemon of systemd has a main file, and drop-ins of which the last by name wins. For logins
 pam_limits reads /etc/security/limits.conf, then limits.d; there the wildcard does not include root

@@ -1,4 +1,4 @@
-"""What every rig needs before its GPUs: limits of processes, NCCL's settings.
+"""Basic settings of every rig: limits of processes, NCCL's settings.
 
 With a blocker nothing of the concern is changed: neither added nor undone.
 """

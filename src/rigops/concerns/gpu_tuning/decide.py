@@ -78,7 +78,7 @@ class Declared:
 
 
 class _RefusedError(Exception):
-    """What a card does not accept."""
+    """Declared values that a card does not accept."""
 
 
 def find_cards(report: SmiReport, catalog: Catalog) -> tuple[TunedCard, ...]:
@@ -157,7 +157,7 @@ def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
 
 
 def _once(said: Sequence[tuple[TunedCard, str]]) -> Iterator[str]:
-    """What holds for several cards of a model is said once, and names them all."""
+    """A text for several cards of a model is one line, and names them all."""
     addresses: dict[tuple[str, str], list[str]] = {}
     for card, text in said:
         before, _, after = text.partition(f"GPU {card.identity.address}")
@@ -312,7 +312,7 @@ def states(spec: RigSpec, snapshot: HostSnapshot, catalog: Catalog) -> list[Stat
     report, rigops = snapshot[SMI].or_empty, snapshot[RIGOPS_STATE]
     cards = find_cards(report, catalog)
     tuning = resolve(declared, cards)
-    # What was set is known of the present boot alone, and where no record can be missing.
+    # Set values are known of the present boot alone, and where no record can be missing.
     boot_id = snapshot[BOOT].or_empty.boot_id if rigops.is_complete else None
     reasons = filter(None, (unreadable(report), *tuning.blockers))
     return [

@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What a card reports of a setting; empty where it does not.
+    """A card's value of a setting; empty where it reports none.
 
     `most`: the limit in force, or the clock of the moment. `trouble`: why it cannot be read.
     """
@@ -55,7 +55,7 @@ class Shown(NamedTuple):
 
 
 class WasSet(NamedTuple):
-    """What was set since the boot. `was`: before; empty where the card does not report it."""
+    """A value set since the boot. `was`: before; empty where the card does not report it."""
 
     card: str
     address: str

@@ -28,7 +28,7 @@ COMMAND_LINE: Final = "kernel command line"
 
 @dataclass(frozen=True)
 class Part:
-    """What is declared of owned files, what else is to be run, and how a plan shows it."""
+    """Declared owned files, other commands to run, and their lines in a plan."""
 
     wanted: Mapping[str, WantedFile] = field(default_factory=dict)
     contents: Mapping[str, bytes] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class BootPlace(Protocol):
 
     @property
     def title(self) -> str:
-        """What a person calls the bootloader."""
+        """The bootloader's name for people."""
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ class BootPlace(Protocol):
         """The arguments of ours that are there now."""
 
     def having(self, ours: tuple[str, ...]) -> Part:
-        """What makes these, and no others of ours, part of every normal boot."""
+        """The change that makes exactly these part of every normal boot."""
 
 
 def place_of(

@@ -75,7 +75,7 @@ def blockers(wanted: Collection[str], files: Mapping[str, str]) -> tuple[str, ..
 
 
 def tuned_arguments(tuned: str | None, wanted: Collection[str]) -> str:
-    """What tuned's bootloader plugin adds to every boot, by its file; empty where it adds none."""
+    """Arguments that tuned's bootloader plugin adds to every boot, by its file; empty: none."""
     added = arguments.split(assignments(tuned or "").get("TUNED_BOOT_CMDLINE", ""))
     if not added:
         return ""

@@ -295,7 +295,7 @@ def _announce(
 
 
 def _announce_permanent(part: Part, tried: _Attempt) -> None:
-    """What follows the boot that tries the arguments."""
+    """The step after the boot that tries the arguments."""
     for change in part.changes:
         when = "after the boot that tries it"
         announce_later(host, LaterChange(CONCERN, change.kind, change.subject, when=when))

@@ -228,7 +228,7 @@ Content-Type: text/plain; charset=utf-8"
     exit 1
 }
 
-# What follows ? stays behind the path.
+# The query, from ? on, stays behind the path.
 ping() { # start | success | fail
     [ -e "$target" ] || return 0
     read_target

@@ -167,7 +167,7 @@ class _Host:
             time.sleep(PAUSE_S)
 
     def _wait_for_work(self) -> None:
-        """What an apply is about to change is no problem."""
+        """A setting that a running apply is about to change is no problem."""
         end = time.monotonic() + WORK_S
         while work_under_way(self._root) and time.monotonic() < end:
             time.sleep(PAUSE_S)

@@ -20,7 +20,7 @@ most_s=4200
 # shellcheck source=../../hostside/shared/bounded.sh
 . ./shared/bounded.sh
 
-# What is pinned, from a record of rigops' own with one key a line.
+# The pinned version, from a record of rigops' own with one key a line.
 pinned() { # KEY
     sed -n "s/^ *\"$1\": \"\([A-Za-z0-9._-]*\)\",\{0,1\}\$/\1/p" "$record" 2>/dev/null | head -n 1
 }

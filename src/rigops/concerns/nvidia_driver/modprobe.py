@@ -116,7 +116,7 @@ def modprobe_file(resolution: Resolution, options: ModuleOptions, module: str) -
 
 
 def kernel_module(resolution: Resolution) -> str:
-    """What nvidia.ko of these packages is called on disk: Debian's builds rename it."""
+    """The name of these packages' nvidia.ko on disk: Debian's builds rename it."""
     if _NVIDIAS_OWN in resolution.packages:
         return "nvidia"
     for package, module in _DEBIAN_MODULES.items():

@@ -176,7 +176,7 @@ def _install(spec: RigSpec, seen: Machine, found: DriverAnswer, leaving: RunFile
             source=_added_sources(found),
             unless=None if wanted.is_run_file else (INSTALLERS_LOG, _BY_HAND),
         )
-        # What the packages bring or leave undone is known only then.
+        # The packages' effect is known only then.
         after = "after the packages"
         announce_later(host, LaterChange(CONCERN, "hold", HOLDS, after))
         for release in dict.fromkeys((*(one.release for one in seen.kernels), *wanted.prebuilt)):
@@ -186,7 +186,7 @@ def _install(spec: RigSpec, seen: Machine, found: DriverAnswer, leaving: RunFile
 
 
 def _secure(spec: RigSpec, seen: Machine, found: DriverAnswer, options: ModuleOptions) -> None:
-    """What brings the installed driver into force and keeps others away. The record comes last."""
+    """Brings the installed driver into force and keeps others away. The record comes last."""
     wanted = found.resolution
     if spec.gpu_persistence is not False:
         persistence_daemon(seen, by_run_file=wanted.is_run_file)
@@ -367,7 +367,7 @@ def _is_coming(seen: Machine, wanted: Resolution) -> bool:
 
 
 def _report_reboot(wanted: Resolution) -> None:
-    """What only a reboot brings. Without a card there is nothing to wait for."""
+    """Reasons for a reboot. Without a card there are none."""
     cards = host.get_fact(Pci).nvidia_gpus
     if not cards:
         return

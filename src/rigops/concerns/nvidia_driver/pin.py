@@ -1,4 +1,4 @@
-"""What pins a host's driver: apt's preferences, and unattended-upgrades' blacklist.
+"""The pin of a host's driver: apt's preferences, and unattended-upgrades' blacklist.
 
 Facts behind them. apt takes the first stanza that matches a version; a pin whose version is gone
 counts for nothing, unless a later one forbids all others; and a name means the native architecture
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PREFERENCES: Final = "/etc/apt/preferences.d/rigops-nvidia.pref"
 _UNATTENDED: Final = "/etc/apt/apt.conf.d/52rigops-nvidia"
 
-# What apt would install of each package is what was resolved.
+# apt's candidate of each package is the resolved version.
 _ASSERT: Final = """\
 pinned() {
     apt-cache policy "$@" | awk '/^[^ ]/ { name = $1; sub(/:$/, "", name) }
@@ -62,7 +62,7 @@ done | sort | xargs -r apt-cache policy | awk '/^[^ ]/ {{ name = $1 }}
 _ABOVE_INSTALLED: Final = 1001  # apt goes back to an older version only from 1000 on
 _NEVER: Final = -1
 
-# What would put another branch, flavor or repository's driver in the place of this one.
+# Packages that would bring the driver of another branch, flavor or repository.
 _RIVALS: Final = (
     "src:nvidia-graphics-drivers-*",  # the bare one builds what Debian's Tesla drivers share
     "src:nvidia-open-gpu-kernel-modules*",
@@ -156,7 +156,7 @@ def preferences(resolution: Resolution) -> str:
     )
     stanzas = (
         *_only("The packages of the driver, from whatever source.", names),
-        *_only("What else the same sources build.", sources),
+        *_only("Other packages of the same sources.", sources),
         *_only("Other branches, flavours and builds of the driver.", rivals),
     )
     return head + "\n".join(stanzas)

@@ -52,7 +52,7 @@ def notices(
     """
     log = plan_of(host)
     is_changed = bool(log.packages) or any(one.concern == concern for one in log.changes)
-    # What a plan showed is not repeated while it is applied; with `pyinfra -y` there is no plan.
+    # Notes of the plan are not repeated while it is applied; with `pyinfra -y` there is no plan.
     applies_a_plan = host.state.is_executing and host.state.check_for_changes
     if is_changed and not applies_a_plan:
         for text in texts():

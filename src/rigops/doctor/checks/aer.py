@@ -91,7 +91,7 @@ def _logged(one: LoggedErrors, kind: str, status: Status, why: str) -> Finding:
         status, about, why = "info", _OF_OTHERS, _WHY_OF_OTHERS
     elif not one.subject:
         about, fix = _NOT_KNOWN, Fix(kind="hands", text=_LOOK + _SEEK)
-    # What is over, or may be another device's, is no failure.
+    # Errors that are over, or may be another device's, are no failure.
     over = one.is_previous and kind == "corrected"
     if status == "fail" and (over or not one.subject):
         status = "warn"
@@ -215,7 +215,7 @@ def _clean(examined: Examined, kinds: Collection[Kind], summary: str) -> Finding
 
 
 def _blindness(examined: Examined) -> Evidence | None:
-    """What keeps the kernel from counting: its command line, or a firmware that counts itself."""
+    """Why the kernel does not count: its command line, or a firmware that counts itself."""
     snapshot = examined.snapshot
     if off := pcie.aer_is_off(snapshot):
         return Evidence(PROC_CMDLINE.name, off)

@@ -36,7 +36,7 @@ _FAILED: Final = re.compile(
     rf"^NVRM: (?:GPU {_ADDRESS}: )?RmInitAdapter failed!"
     r"(?: ?\((?P<first>0x[0-9a-fA-F]{1,8})(?::0x0{0,8}(?P<second>[0-9a-fA-F]{1,8}))?)?"
 )
-# What follows it, or a refusal of the card, and says nothing of the cause.
+# Lines that follow it, or a refusal of the card, and do not name the cause.
 _FOLLOWS: Final = (
     re.compile(rf"^NVRM: (?:GPU {_ADDRESS}: )?rm_init_adapter(?:\([0-9]{{1,3}}\))? failed"),
     re.compile(rf"^nvidia {_ADDRESS}: probe with driver nvidia failed with error"),
@@ -178,7 +178,7 @@ class _Cause(NamedTuple):
 
 
 def _cause(examined: Examined, subject: str, now: Sequence[_Entry]) -> _Cause | None:
-    """What the kernel has logged of this card, before it could not be started."""
+    """The kernel's lines on this card before its failed start."""
     if not now:
         return None
     address, started = subject.removeprefix("gpu "), now[0][1].clock

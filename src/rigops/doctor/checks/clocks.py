@@ -145,7 +145,7 @@ def lost(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
 
 
 def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
-    """What this card may run at: its own maximum, or less where that was set or declared."""
+    """The card's highest clock: its own maximum, or less where that was set or declared."""
     declaration = examined.spec.gpu_clocks
     wanted = chosen(examined, declaration, card).value if declaration else None
     caps = [smi.mhz_max_sm, smi.mhz_application_graphics]

@@ -25,7 +25,7 @@ _SAID: Final = re.compile(
     r"Malformed early option '(?P<malformed>[^']{1,80})'|"
     r"Unknown kernel command line parameters \"(?P<several>.*)\", will be passed to user space"
 )
-# What the kernel does not know it hands to user space, and most of it has its reader there.
+# The kernel hands unknown words to user space, and most of them have their reader there.
 _OF_A_RIG: Final = re.compile(r"iommu|acs|pci|nvidia|nouveau|aspm|vfio", re.IGNORECASE)
 _PASSTHROUGH: Final = "iommu=pt is what passes DMA through"
 _SPELLING: Final = "look up how the kernel's list of parameters spells it, or take it out"

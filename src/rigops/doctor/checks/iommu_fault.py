@@ -1,4 +1,4 @@
-"""What the IOMMU has stopped: devices that reached for memory that was not theirs."""
+"""Faults of the IOMMU: devices that reached for memory that was not theirs."""
 
 from __future__ import annotations
 

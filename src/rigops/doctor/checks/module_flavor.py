@@ -66,7 +66,7 @@ def _kind(examined: Examined) -> Finding:
             else Finding("unknown", "which kind of module it is could not be read")
         )
     flavor, evidence = found
-    # What this kind of module drives in any branch at all.
+    # Cards that this kind of module drives in any branch at all.
     driven = {
         name
         for branch in examined.catalog.drivers
@@ -94,7 +94,7 @@ def _kind(examined: Examined) -> Finding:
 
 
 def _found(examined: Examined) -> tuple[ModuleFlavor, tuple[Evidence, ...]] | None:
-    """What is loaded, and where nothing is, what would be."""
+    """The loaded module, or where none is, the next one."""
     snapshot = examined.snapshot
     version = snapshot[NVIDIA_VERSION].value
     if version is not None and version.flavor:

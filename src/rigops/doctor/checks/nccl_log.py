@@ -116,7 +116,7 @@ _KNOWN: Final = (
         ),
     ),
 )
-# What every host without network cards for it, or without P2P, is told.
+# Lines of every host without network cards for it, or without P2P.
 _HARMLESS: Final = (
     "falling back to simple order",
     "net/ib : no device found",

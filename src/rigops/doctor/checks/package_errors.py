@@ -1,4 +1,4 @@
-"""What apt, dpkg, dkms or NVIDIA's installer said when an installation failed."""
+"""Errors of apt, dpkg, dkms or NVIDIA's installer."""
 
 from __future__ import annotations
 

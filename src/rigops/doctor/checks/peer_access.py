@@ -67,7 +67,7 @@ def grant(examined: Examined) -> Finding:
 
 
 def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Finding | None:
-    """What is declared and certainly or possibly not there."""
+    """Declared access that is certainly or possibly absent."""
     if demand not in {"required", "nvlink"}:
         return None
     declared = f'p2p = "{demand}" is declared'

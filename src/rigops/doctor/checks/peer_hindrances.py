@@ -1,4 +1,4 @@
-"""What hinders peer access over PCIe: cards with other chips, and displays."""
+"""Obstacles to peer access over PCIe: cards with other chips, and displays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What feeds the cards and who sets their limits: cables, voltage, limits, units."""
+"""The cards' supply and limits: cables, voltage, limits, units that set them."""
 
 from __future__ import annotations
 

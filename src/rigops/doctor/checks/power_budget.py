@@ -117,7 +117,7 @@ def _data(budget: Budget) -> dict[str, object]:
 
 
 def _measured(examined: Examined) -> tuple[Evidence, ...]:
-    """What the UPSes say, which may feed more than this host."""
+    """The UPSes' values; they may feed more than this host."""
     readings = examined.snapshot[UPS].or_empty.readings
     return tuple(Evidence(UPS.name, line) for one in readings for line in one.lines)
 

@@ -1,4 +1,4 @@
-"""What rigops wrote down on the host about itself."""
+"""The records of rigops on the host."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _older(older: Sequence[Incident]) -> list[Finding]:
 def _rest(
     examined: Examined, recent: Collection[Incident], older: Collection[Incident]
 ) -> list[Finding]:
-    """What the logs prove by telling nothing."""
+    """The meaning of logs without a line."""
     snapshot = examined.snapshot
     current = kernel_logs.read(snapshot, "current")
     if not recent and not older and views.has_no_gpu(examined):
@@ -199,14 +199,14 @@ def _unknown(read: Read, where: str) -> Finding:
 
 
 def _hit_a_peer_test(incident: Incident) -> bool:
-    """What is a program's error in daily work is the machine's during such a test."""
+    """A program's error in daily work counts as the machine's during such a test."""
     return incident.number == _MMU_FAULT and any(
         process.startswith(_PEER_TESTS) for process in incident.processes
     )
 
 
 def _asked_action(incident: Incident) -> str:
-    """What the driver asks for at last, in its own words; empty for nothing."""
+    """The driver's last request, in its own words; empty for none."""
     actions = [shape["action"] for one in incident.details if (shape := _ASKED_ACTION.search(one))]
     return actions[-1] if actions and actions[-1] != "None" else ""
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-# What only the card itself can say, while it works. Its power is not among them: some models
-# cannot measure it. All else is a setting or a property, which the driver may fail to tell alone.
+# Values that only the card itself can report, while it works. Its power is not among them: some
+# models cannot measure it. All else is a setting or a property, which the driver may fail to tell
+# alone.
 MEASURED: Final = frozenset(
     ("fan_speed", "performance_state", "temperature", "utilization", "fb_memory_usage", "clocks")
 )

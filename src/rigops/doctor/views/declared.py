@@ -1,4 +1,4 @@
-"""What the judges of the concerns say of the host, as findings."""
+"""Judgements of the concerns' judges, as findings."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def judge(
     *,
     declare: Mapping[str, object] | None = None,
 ) -> Finding | None:
-    """What is declared of this subject, or is left over there. None: neither.
+    """The declaration of this subject, or what is left over there. None: neither.
 
     `declare`: the value of its key, where it is in the inventory.
     """

@@ -1,4 +1,4 @@
-"""What starts a unit of rigops that does not run."""
+"""The fix for a unit of rigops that does not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known about every two cards: their link, and what the driver grants between them."""
+"""Facts of every two cards: their link, and the driver's grants between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checks of programs' outputs have in common: a hang, a cure, and what proves nothing."""
+"""Common parts of checks of programs' outputs: a hang, a fix, and runs that prove nothing."""
 
 from __future__ import annotations
 

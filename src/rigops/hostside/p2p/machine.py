@@ -1,4 +1,4 @@
-"""What the host says of itself without CUDA: board, cards on the bus, and nvidia-smi."""
+"""Facts of the host without CUDA: board, cards on the bus, and nvidia-smi."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _say_nothing(**_: object) -> None:
 
 
 class _Memory:
-    """What the owner's process does; each method is a question."""
+    """The work of the owner's process; each method is a question."""
 
     def __init__(self, target: Gpu) -> None:
         self._cuda = Cuda()

@@ -106,7 +106,7 @@ def open_typed(path: str) -> Iterator[Folder]:
 
 @contextmanager
 def open_parent(path: str) -> Iterator[Entry]:
-    """What is at the end of the path may be anything."""
+    """The last part of the path may be anything."""
     above, name = os.path.split(path)
     with open_folder(above) as folder:
         yield Entry(folder, name)
@@ -114,7 +114,7 @@ def open_parent(path: str) -> Iterator[Entry]:
 
 @contextmanager
 def open_regular(path: str) -> Iterator[IO[bytes]]:
-    """A file to read. What is no regular file is an error, and nothing is waited for."""
+    """A file to read. Anything but a regular file is an error, without waiting."""
     with open_parent(path) as entry:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         number = os.open(entry.name, flags, dir_fd=entry.folder.number)
@@ -190,7 +190,7 @@ def is_private(found: os.stat_result) -> bool:
 def without_links(path: str) -> str:
     """The path behind links that only root can have made; another one is an error.
 
-    What is not there is taken as it is written. A change meanwhile is met by who opens the result.
+    Absent parts are taken literally. Opening the result detects a change meanwhile.
     """
     at, left, links = "", path.strip("/").split("/")[::-1], 0
     while left:
@@ -240,7 +240,7 @@ def exchange(one: Entry, other: Entry) -> None:
 
 
 def put_in_place(made: Entry, live: Entry, aside: Entry) -> None:
-    """What is made gets the live name, and what has that name goes aside.
+    """The new one gets the live name, and the one with that name goes aside.
 
     Killed in between, it leaves both, complete.
     """

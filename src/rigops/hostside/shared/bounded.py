@@ -146,7 +146,7 @@ def run_bounded(
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> ChildAnswer:
-    """What it prints, once it has ended. It reads nothing."""
+    """Its output, once it has ended. It reads nothing."""
     end = time.monotonic() + most_s
     with BoundedChild(words, stdout=subprocess.PIPE, env=env, pass_fds=pass_fds) as child:
         output = child.read_all(most_s, most_bytes)

@@ -68,7 +68,7 @@ def kernel_argument(value: object) -> str:
 
 
 def _refuse_anothers(argument: str, value: object) -> None:
-    """What the installation sets, and where; two of them would leave the machine without a root."""
+    """Arguments that the installation sets, and where; two would leave no root."""
     name = argument.partition("=")[0]
     for pattern, place in _SET_ELSEWHERE.items():
         if fnmatchcase(name, pattern):

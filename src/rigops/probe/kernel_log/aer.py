@@ -45,7 +45,7 @@ class Logged:
 
 @dataclass(kw_only=True)
 class LinkErrors:
-    """What one device reported in one boot. `address` is at one end of the link that fails."""
+    """The reports of one device in one boot. `address` is at one end of the link that fails."""
 
     address: str
     severity: LinkSeverity

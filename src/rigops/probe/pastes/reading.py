@@ -352,7 +352,7 @@ def _is_ring(part: Part) -> bool:
 
 
 def _of_smi(parts: Sequence[Part]) -> Collected:
-    """What failed, cards that any answer calls lost, and the richest of what did not fail."""
+    """The failures, cards that any answer calls lost, and the richest of the good answers."""
     failures = [part for part in parts if part.kind is FAILURE]
     answers = [part for part in parts if part.kind is not FAILURE]
     best = max(

@@ -1,4 +1,4 @@
-"""What changes how NCCL behaves here: settings, remembered results, versions."""
+"""Influences on NCCL here: settings, cached results, versions."""
 
 from __future__ import annotations
 

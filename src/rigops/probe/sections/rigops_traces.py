@@ -91,7 +91,7 @@ for path in {" ".join((*_OWN, *_SHARED))}; do
     [ -f "$path" ] || continue
     ! is_recorded "$path" || continue
     case $path in
-        # No record names a passphrase. What ssh and its keys have beside them goes with the key.
+        # No record names a passphrase. Files beside ssh's keys go with the key.
         *.rigops-new|/etc/rigops/borg_passphrase*|/etc/rigops/*_key.pub|/etc/rigops/*_known_hosts)
             continue ;;
         {companions}

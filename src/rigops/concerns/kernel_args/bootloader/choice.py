@@ -37,7 +37,7 @@ class Configuration(Protocol):
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
+        """Its name for people."""
 
     def arguments(self, files: Files) -> tuple[str, ...]:
         """Those of the next normal boot, as configured."""
@@ -52,7 +52,7 @@ class Configuration(Protocol):
         """
 
     def by_hand(self, wanted: Iterable[str]) -> str:
-        """What a person has to do, as a clause."""
+        """The step for a person, as a clause."""
 
 
 @dataclass(frozen=True, kw_only=True)

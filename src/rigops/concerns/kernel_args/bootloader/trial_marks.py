@@ -1,6 +1,6 @@
 """The command line of a trial boot: what runs now, changed, and what makes it come back by itself.
 
-What is only there for the trial comes last and begins with one word, so that it can be cut off
+Arguments of the trial alone come last and begin with one word, so that they can be cut off
 again.
 """
 

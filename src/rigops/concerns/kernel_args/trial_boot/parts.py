@@ -1,4 +1,4 @@
-"""What trial boots have in common: files, the sh that arms and disarms them."""
+"""Common parts of trial boots: files, the sh that arms and disarms them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Found:
 
 @dataclass
 class Answer:
-    """What one source says. `is_whole`: what it does not name is well."""
+    """The findings of one source. `is_whole`: anything that it does not name is ok."""
 
     findings: list[Found] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)

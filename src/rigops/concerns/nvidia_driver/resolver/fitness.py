@@ -94,7 +94,7 @@ def preference(
 
 
 def cautions(catalog: Catalog, version: str, cards: Iterable[Card]) -> tuple[str, ...]:
-    """What to know of it where it is chosen; the end of its branch among it."""
+    """Notes on it where it is chosen; the end of its branch among them."""
     branch = find_branch(catalog, branch_of(version))
     end = branch.end_of_life if branch else ""
     found = {

@@ -1,4 +1,4 @@
-"""What of a machine decides which driver it gets."""
+"""The facts of a machine that decide on its driver."""
 
 from __future__ import annotations
 
