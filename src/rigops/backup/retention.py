@@ -2,7 +2,7 @@
 
 Kept are the first of each hour, day, week, month and year, and always the newest. Units are those
 of the local clock; weeks begin on Sunday, and a week belongs to the month and year of its Sunday.
-"7d" means today, which is not over, and the seven days before it: up to eight. What is later than
+"7d" means today, which is not over, and the seven days before it: up to eight. A date later than
 now (the clock was changed) is always kept, and takes no place of an older one.
 """
 

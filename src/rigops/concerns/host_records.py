@@ -74,7 +74,7 @@ _OF_NO_CONCERN: Final = (
     ),
     HostRecord(
         declared.PATH,
-        "rigops init does not know all that was declared for it",
+        "rigops init lacks a part of its declaration",
         DeclaredKeys.from_json,
         "remove it; the next change of the host writes it again",
     ),

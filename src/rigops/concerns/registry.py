@@ -51,7 +51,7 @@ def concern(name: str) -> Concern:
 
 
 def concern_of(key: str) -> str | None:
-    """Who acts on it; None: it guides others."""
+    """The concern that acts on it; None: it guides others."""
     return next((one.name for one in CONCERNS if key in {k.name for k in one.keys}), None)
 
 

@@ -110,7 +110,7 @@ class Request:
 
 @dataclass
 class FactsToFetch:
-    """What a section or a file is guessed to be is empty; apt and dpkg know nothing."""
+    """A guess of a section or a file is empty; apt and dpkg know nothing."""
 
     _facts: dict[type[SectionFact[Any]], None] = field(default_factory=dict)
     _paths: dict[str, None] = field(default_factory=dict)

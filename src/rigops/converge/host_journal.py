@@ -53,7 +53,7 @@ _LOOK: Final = f"""
 look "$1"
 """
 _FORGET: Final = f"rm -rf {STATE} /usr/local/libexec/rigops /run/rigops"
-_LEFT_FIX: Final = "remove by hand what rigops wrote there, then release the host again"
+_LEFT_FIX: Final = "remove them by hand, then release the host again"
 
 
 def entry(
@@ -131,13 +131,13 @@ def last_look(
     is left: without the records it would not be undone.
     """
     if state is None:
-        raise DeployError("what rigops owns there could not be read")
+        raise DeployError("the ownership record there could not be read")
     holds = "yes" if has_lost_holds else ""
     done = channel.run(["sh", "-c", _LOOK, "rigops", holds], b"", _DEADLINE_S)
     found, follows, text = done.stdout.partition(f"{_JOURNAL_FOLLOWS}\n".encode())
     if done.exit_code != 0 or not follows:
         output = " ".join(done.stderr.decode(errors="replace").split())
-        raise DeployError(f"what is left of rigops there could not be read: {output}")
+        raise DeployError(f"remains of rigops there could not be read: {output}")
     left = [*leftovers(state, kept_holds), *found.decode(errors="replace").splitlines()]
     if left:
         named = f"still there, so the host is not forgotten: {', '.join(left)}"

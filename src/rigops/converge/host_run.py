@@ -333,7 +333,7 @@ class HostRun:
         if (silicon and len(silicon.gpus) == 1) or self.request.spec.p2p == "skip":
             return ""
         is_asked = self._options.preflight != "never" and self.needs_reboot
-        return self._why_prove() or ("what P2P depends on changes" if is_asked else "")
+        return self._why_prove() or ("the state that P2P depends on changes" if is_asked else "")
 
     @property
     def _awaits_driver(self) -> bool:

@@ -129,7 +129,7 @@ def work_argv(argv: Sequence[str], *, places: Places = _PLACES) -> list[str]:
 def _pass_on(line: str, tell: Callable[[str], None]) -> None:
     kind, _, what = line.partition(" ")
     if kind == "wait":
-        tell(f"waiting for what may be left of an earlier run: {clean(what)}")
+        tell(f"waiting for possible work of an earlier run: {clean(what)}")
 
 
 def _notice(holder: Holder, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Who and what a reboot would interrupt: people, locks, containers, GPU jobs, what hangs."""
+"""The impact of a reboot: people, locks, containers, GPU jobs, hung processes."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ _SESSIONS, _OWN, _WHO, _LOCKS = "loginctl", "own session", "who", "locks"
 
 
 def users(text: str) -> tuple[User, ...]:
-    """The sessions that logind has, and who is at a terminal of which it knows nothing."""
+    """The sessions that logind has, and users at terminals that it does not know."""
     answers = blocks(text)
     own = answers.get(_OWN, "").strip()
     sessions = [assignments(block) for block in answers.get(_SESSIONS, "").split("\n\n")]
@@ -309,8 +309,8 @@ SECTIONS: Final = (
     ),
 )
 _WORDS: Final = {
-    processes.SECTION.name: "what uses the GPUs, and what hangs",
-    _PEOPLE: "who is logged in, and which locks are held",
+    processes.SECTION.name: "processes on the GPUs, and hung ones",
+    _PEOPLE: "logged-in users, and held locks",
     _CONTAINERS: "which containers run",
 }
 

@@ -1,4 +1,4 @@
-"""What is to become of each host and what became of it: rigops.plan/1 and rigops.apply/1."""
+"""The planned and the final state of each host: rigops.plan/1 and rigops.apply/1."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class HostResult:
     fails_until_reboot: tuple[str, ...] = ()  # such as CUDA, from the change on
     reboot_waits: str = ""  # for what, although there are reasons
     preflight_reason: str = ""  # why apply would end with copies between GPUs
-    reboot_hits: tuple[str, ...] = ()  # who and what a reboot would end
+    reboot_hits: tuple[str, ...] = ()  # people and programs that a reboot would end
     other_debts: tuple[str, ...] = ()  # reboot reasons of concerns outside the selection
     root_snapshot: str = ""  # what is taken before a change, for the plan
     snapshot: str = ""  # the name of the one that was taken, or whose root runs now

@@ -86,7 +86,7 @@ class RootRollback(HostRun):
             plan = session.plan_all()
             if plan.pending or plan.blocked:
                 self.result.story.append(
-                    "the inventory declares what is not in force there now: rigops plan "
+                    "the inventory declares settings that are not in force there now: rigops plan "
                     f"--limit {self.request.name}"
                 )
 

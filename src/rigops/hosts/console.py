@@ -1,4 +1,4 @@
-"""Who watches work on hosts, and is asked by it: the command line, or a test."""
+"""The console of work on hosts, which also asks: the command line, or a test."""
 
 from __future__ import annotations
 

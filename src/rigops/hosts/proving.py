@@ -159,5 +159,5 @@ def _record_there(host: str, connection: Connection, command: Sequence[str]) -> 
     if done.exit_code == 0:
         return []
     said = clean(done.stderr) or f"exit status {done.exit_code}"
-    text = f"{host}: not recorded on the host ({said}), so doctor and apply know nothing of it"
+    text = f"{host}: not recorded on the host ({said}), so doctor and apply do not use it"
     return [f"{text}: log in as root, or allow sudo without a password"]

@@ -116,8 +116,8 @@ def read_lines_file(host: Host, path: str) -> LinesFile:
         unfit = f"{path} is not plain text (UTF-8, up to 64 KiB): rigops does not edit it"
     elif parted is None:
         unfit = (
-            f"the marks of rigops in {path} are damaged: delete what is left of them and of the "
-            "lines between them"
+            f"the marks of rigops in {path} are damaged: delete their rest and the lines between "
+            "them"
         )
     parted = parted or Parted("", "", found.text)
     return LinesFile(path, found.present, found.text, parted, unfit)

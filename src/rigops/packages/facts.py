@@ -21,7 +21,7 @@ from rigops.probe.script import PATH
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 
-# The first who holds a lock that installing takes, or that means that the lists are being renewed.
+# The first holder of a lock that installing takes, or that means that the lists are being renewed.
 # The list moves while locks come and go, so it is read before anything is done about a line.
 # Numbers of devices differ between /proc/locks and stat, so open files tell two inodes apart.
 HOLDER: Final = r"""

@@ -168,7 +168,7 @@ def finishing(lock_wait_s: int, words: Sequence[str]) -> str:
         f"{apt} {shlex.join(('install', *words))} || exit\nfi\n"
         f"rm -f {WORK_RECORD}"
     )
-    say = "echo 'apt finishes what an earlier run was cut off in'"
+    say = "echo 'apt finishes the work of an interrupted run'"
     return _whole([f"wait_for_locks {lock_wait_s}", say, shlex.join(("apart", work))])
 
 
@@ -185,7 +185,7 @@ def script(work: Installing) -> str:
         steps.append(f"if [ -e {path} ]; then echo {why} >&2; exit 1; fi")
     if work.repairs:
         steps += [
-            "echo 'dpkg finishes what it was interrupted in'",
+            "echo 'dpkg finishes interrupted work'",
             shlex.join(("apart", f"exec dpkg --configure -a {_FORCE}")),
         ]
     if work.printed:

@@ -337,7 +337,7 @@ def held(
         return
     state: DpkgState = host.get_fact(Dpkg, names=tuple(sorted({*names, *ending})))
     if state.manager != "apt":
-        known = state.manager or "no package manager that rigops knows"
+        known = state.manager or "no known package manager"
         yield blocked(host, concern, f"packages are held with apt only, and this host has {known}")
         return
     coming = [name for name in sorted(names) if not _is_held(state, name)]

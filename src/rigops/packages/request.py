@@ -112,7 +112,7 @@ class PackageRequest:
 def without_apt(request: PackageRequest, state: DpkgState) -> str:
     commands = _BY_HAND.get(state.manager or "")
     if commands is None:
-        return f"this host has no package manager that rigops knows; by hand: {_spelled(request)}"
+        return f"this host has no known package manager; by hand: {_spelled(request)}"
     if not _EVERYWHERE.issuperset(request.names):
         return (
             f"packages are installed with apt only, and this host has {state.manager}, whose names "

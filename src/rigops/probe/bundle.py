@@ -46,7 +46,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Paste:
-    """What was recognized in copied outputs, and the lines that were not.
+    """The recognized parts of copied outputs, and the other lines.
 
     `hosts`: whose prompts are in it. `left_out`: how many lines of its beginning were not read.
     """

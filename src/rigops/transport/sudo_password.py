@@ -88,7 +88,7 @@ def _why(answer: ScriptResult) -> tuple[str, str]:
         )
     if any(word in words for word in _NO_TERMINAL):
         return (
-            "sudo wants a terminal",
+            "sudo asks for a terminal",
             f"remove requiretty from its sudoers file, or {_AS_ROOT}",
         )
     if any(word in words for word in _WRONG):

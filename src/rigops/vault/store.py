@@ -1,4 +1,4 @@
-"""The vault of this machine: files that are named for their SHA-256, and who needs which of them.
+"""The vault of this machine: files that are named for their SHA-256, and the hosts that need them.
 
 A file with other content than its name says counts as absent. Hosts of several inventories share
 files; beside these is one document for each host with the digests that it needs. A file goes only

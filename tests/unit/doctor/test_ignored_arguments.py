@@ -48,7 +48,7 @@ def test_a_word_that_the_kernel_does_not_know(
 
     found = rig.look(IGNORED, proc_cmdline=f"{PLAIN} {arguments}\n", kernel_log=log)
 
-    assert (found.status, found.summary) == ("info", f"the kernel does not know {word}")
+    assert (found.status, found.summary) == ("info", f"the kernel ignores {word}")
     assert f"instead of {word}: " in found.why
     assert instead in found.why
     assert message in found.evidence[0].line

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 FLUSH_S = 3600.0  # what memory has of a file system goes to a slow disk
 
-_HANGS = "see `dmesg` and the cables: a disk that does not answer hangs what uses it"
+_HANGS = "see `dmesg` and the cables: a disk that does not answer hangs its users"
 _BTRFS_MEANINGS = (
     ("No space left on device", "the file system is full", "remove files or snapshots there"),
     (

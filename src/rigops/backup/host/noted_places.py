@@ -76,7 +76,7 @@ def demand_mounted(path: str) -> None:
 
 
 def note_restored(path: str) -> None:
-    """What is declared at the path, or below it, has come back where it is now.
+    """Declared paths at the path, or below it, have come back at their present place.
 
     Below, a folder without anything may be where another subvolume was.
     """

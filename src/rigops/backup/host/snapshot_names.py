@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 STORE = ".rigops/snapshots"  # below the top level of a file system
-KINDS = ("timer", "manual", "apply", "rollback")  # who asked for it; retention is for the first two
+KINDS = ("timer", "manual", "apply", "rollback")  # its origin; retention is for the first two
 
 _NAME_SHAPE = re.compile(r"(?P<at>[0-9]{8}T[0-9]{6}Z)-(?P<kind>[a-z]+)")
 

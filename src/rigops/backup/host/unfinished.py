@@ -40,7 +40,7 @@ def clear_unfinished(output: Output) -> None:
             output.notice(f"removed {found.path}, which an interrupted restore left")
         if found.moves:
             for one in _finish_moves(found.moves):
-                output.notice(f"moved {one} into what an interrupted restore put in place")
+                output.notice(f"moved {one} into the place that an interrupted restore filled")
     except FileNotFoundError:
         pass  # a user has moved what is above
     except (HostError, OSError) as error:

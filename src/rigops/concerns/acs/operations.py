@@ -45,7 +45,7 @@ def acs(*, redirect: AcsRedirect | None) -> None:
             _spare_the_jobs()
         is_declared = redirect is not None
         redirection_back(name="Ports between the cards", declared=is_declared)
-        undo_undeclared(name="What is no longer declared", concern=CONCERN, declared=is_declared)
+        undo_undeclared(name="Undo undeclared settings", concern=CONCERN, declared=is_declared)
         return
     seen = host.get_fact(Acs)
     boot = host.get_fact(Boot)
@@ -109,7 +109,7 @@ def redirection_back(*, declared: bool) -> Generator[FileWorkCommand, None, None
     if not ours or not (declared or may_undo(host, CONCERN, ours)):
         host.noop("nothing was cleared that is to be set again")
         return
-    housekeeping(host, CONCERN, "what was cleared since the boot")
+    housekeeping(host, CONCERN, "bits cleared since the boot")
     for port in host.get_fact(Acs).to_restore:
         _announce(port, port.restored)
     # Not the installed one, which may have been changed.

@@ -110,7 +110,7 @@ def _undo(owned: Collection[str], *, is_declared: bool) -> None:
     if _NCCL in gone:
         effects[_NCCL] = absence(host, CONCERN, decide.NCCL_CONF)  # it may have to stay
     undo_undeclared(
-        name="What is no longer declared", concern=CONCERN, declared=is_declared, effects=effects
+        name="Undo undeclared settings", concern=CONCERN, declared=is_declared, effects=effects
     )
     if _NCCL in gone:
         show_lines_change(host, decide.NCCL_CONF)

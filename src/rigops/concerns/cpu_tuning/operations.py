@@ -42,7 +42,7 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
     declared = Declared(governor, khz)
     if declared == Declared():
         policies_undone(name="CPU policies")
-        undo_undeclared(name="What is no longer declared", concern=CONCERN, declared=False)
+        undo_undeclared(name="Undo undeclared settings", concern=CONCERN, declared=False)
         return
     found = host.get_fact(CpuFreq)
     policies = decide.in_use(found)
@@ -83,7 +83,7 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
         declared=declared,
         command=shlex.join((_INSTALLED, "set", *words)),
     )
-    undo_undeclared(name="What is no longer declared", concern=CONCERN)
+    undo_undeclared(name="Undo undeclared settings", concern=CONCERN)
 
 
 @operation()
@@ -116,7 +116,7 @@ def policies_undone() -> Generator[FileWorkCommand, None, None]:
     if not ours or not may_undo(host, CONCERN, ours):
         host.noop("nothing was set that is to be undone")
         return
-    housekeeping(host, CONCERN, "what was set since the boot")
+    housekeeping(host, CONCERN, "values set since the boot")
     for state in _judged(Declared()):
         if state.is_to_change:
             _announce(state)

@@ -101,7 +101,7 @@ def unreadable(report: SmiReport) -> str:
         line = (report.failure_lines or ("a GPU is lost",))[0]
         return f"a card is lost, so nothing is changed: {line.strip()}. fix: see rigops doctor"
     if report.failure is None and report.gpus:
-        cut = "the output of nvidia-smi is cut, so what the cards have is not known"
+        cut = "the output of nvidia-smi is cut, so the cards' values are not known"
         return "" if report.is_complete else f"{cut}. fix: run this again"
     line = report.failure_lines[0].strip() if report.failure_lines else "nvidia-smi is silent"
     if report.failure == "not-installed":

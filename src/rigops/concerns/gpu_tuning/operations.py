@@ -76,7 +76,7 @@ def gpu_tuning(
     if not declared:
         settings_undone(name="Settings of the cards")
         undo_undeclared(
-            name="What is no longer declared", concern=CONCERN, declared=False, effects=_ABSENCES
+            name="Undo undeclared settings", concern=CONCERN, declared=False, effects=_ABSENCES
         )
         return
     report = host.get_fact(Smi)
@@ -197,7 +197,7 @@ def settings_undone() -> Generator[FileWorkCommand, None, None]:
     if not ours or not may_undo(host, CONCERN, ours):
         host.noop("nothing was set that is to be undone")
         return
-    housekeeping(host, CONCERN, "what was set since the boot")
+    housekeeping(host, CONCERN, "values set since the boot")
     for one in reversed(_judged((), ())):
         _announce(one)
     # Not the installed one, which may have been changed.

@@ -163,7 +163,7 @@ def _lock(wanted: Wanted, shown: Shown, recorded: str | None) -> State:
 
 def _by_record(wanted: Wanted, recorded: str | None) -> State:
     if recorded is None:
-        why = "the driver does not report it, and what rigops has set is not known"
+        why = "the driver does not report it, and the value that rigops set is not known"
         return state_of(wanted, "", UNKNOWN, why)
     if recorded != wanted.value:
         return state_of(wanted, recorded, DIFFERS)

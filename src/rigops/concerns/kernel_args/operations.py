@@ -103,7 +103,7 @@ def kernel_args(
         if wanted:
             yield blocked(host, CONCERN, f"{place.reason}: {place.by_hand(wanted)}")
         elif has_ours:
-            yield blocked(host, CONCERN, f"{place.reason}, so rigops leaves what it added")
+            yield blocked(host, CONCERN, f"{place.reason}, so rigops leaves its arguments")
         return
     ours = against(wanted, place.foreign).ours
     try:

@@ -1,4 +1,4 @@
-"""notify, metrics: who hears of what goes wrong on a host without a person, and its self-check."""
+"""notify, metrics: alerts of a host, and its self-check."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _records() -> tuple[HostRecord, ...]:
     return (
         HostRecord(
             record.PATH,
-            "what the self-check has reported is forgotten, so it reports it again",
+            "the self-check reports its findings again",
             of_schema(record.SCHEMA),
             fix,
         ),

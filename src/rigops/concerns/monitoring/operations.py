@@ -91,7 +91,7 @@ def monitoring(*, notify: Notify | None, metrics: str | None, gpus: ExpectedGpus
         declared=is_declared,
     )
     undo_undeclared(
-        name="What is no longer declared",
+        name="Undo undeclared settings",
         concern=CONCERN,
         declared=is_declared,
         effects=_ABSENCES,
@@ -112,7 +112,7 @@ def _unfit(declared: str, folder: str | None) -> str:
     there = None if declared == AUTO else host.get_fact(FileAt, path=folder)
     if declared != AUTO and (there is None or there.present.kind != "a directory"):
         what = "does not exist" if there is None else "is no directory"
-        return f"metrics: {folder} {what}. fix: create it, or declare what node_exporter reads"
+        return f"metrics: {folder} {what}. fix: create it, or declare that of node_exporter"
     return ""
 
 

@@ -11,7 +11,7 @@
 set -u
 
 wait_s=3600 # for the package work to end; several modules may be built for several kernels
-settle_s=5  # without any, since who calls dpkg twice leaves a gap
+settle_s=5  # without any, since a caller of dpkg twice leaves a gap
 start_s=20
 ask_s=30
 notify_s=300
@@ -118,7 +118,7 @@ complain() { # RELEASE VERSION
     {
         echo "Kernel $1 was installed, and has no NVIDIA module $2:" \
             "the machine would boot without its cards."
-        [ -z "$others" ] || echo "What it has is $others, which is not what is pinned."
+        [ -z "$others" ] || echo "It has $others instead of the pinned one."
         advice "$1"
     } | if [ -x "$notify" ]; then
         bounded "$notify_s" "$notify" "$subject" >/dev/null 2>&1

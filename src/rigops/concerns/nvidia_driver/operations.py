@@ -195,7 +195,7 @@ def _secure(spec: RigSpec, seen: Machine, found: DriverAnswer, options: ModuleOp
     held(name="Holds", concern=CONCERN, names=(*wanted.by_apt, *_held_kernels(spec, wanted)))
     kernel_hook(concern=CONCERN)
     source_closed()
-    undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
+    undo_undeclared(name="Undo undeclared settings", concern=CONCERN, effects=_ABSENCES)
     driver_recorded(
         name="Record",
         driver=PinnedDriver(
@@ -270,7 +270,7 @@ def _without_a_driver(spec: RigSpec) -> None:
         declared=is_declared,
     )
     undo_undeclared(
-        name="What is no longer declared",
+        name="Undo undeclared settings",
         concern=CONCERN,
         declared=is_declared,
         effects=_ABSENCES,

@@ -220,7 +220,7 @@ def report_both(seen: Machine) -> None:
         f"`sudo {found.uninstaller} --uninstall --silent`, then `sudo apt-get install --reinstall` "
         "with the packages of the driver, and reboot"
         if found.uninstaller
-        else "after looking at what /var/lib/nvidia/log names, `sudo rm -r /var/lib/nvidia`"
+        else "after checking the files that /var/lib/nvidia/log names, `sudo rm -r /var/lib/nvidia`"
     )
     notice(
         host,

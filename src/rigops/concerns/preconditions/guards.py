@@ -61,7 +61,7 @@ def notices(
 
 
 def virtual_machines(*, arguments: Iterable[str] = (), because: str = "") -> str:
-    """Who has cards passed through, where a change concerns those; else empty.
+    """Cards that are passed through, where a change concerns those; else empty.
 
     + arguments: kernel arguments that are declared; only new ones of the IOMMU count
     + because: any other change that concerns them, such as ``another driver``

@@ -1,4 +1,4 @@
-"""Whether the root can be brought back by a snapshot, and who takes it."""
+"""Whether a snapshot can bring the root back, and the tool that takes it."""
 
 from __future__ import annotations
 

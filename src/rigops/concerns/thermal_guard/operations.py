@@ -60,7 +60,7 @@ def thermal_guard(declared: Declared) -> None:
     )
     owned_unit(name=UNIT, concern=CONCERN, unit=UNIT, content=render(f"{UNIT}.j2", program=PROGRAM))
     guard_restarted(name="The running guard")
-    undo_undeclared(name="What is no longer declared", concern=CONCERN)
+    undo_undeclared(name="Undo undeclared settings", concern=CONCERN)
     changed = {change.subject for change in plan_of(host).changes if change.concern == CONCERN}
     if changed:
         headline(host, CONCERN, f"thermal guard: {' '.join(decide.settings(declared)[:1])} °C")
@@ -85,7 +85,7 @@ def guard_restarted() -> Generator[FileWorkCommand, None, None]:
 def guard_undeclared() -> None:
     guard_undone(name="The thermal guard")
     undo_undeclared(
-        name="What is no longer declared", concern=CONCERN, declared=False, effects=_ABSENCES
+        name="Undo undeclared settings", concern=CONCERN, declared=False, effects=_ABSENCES
     )
 
 

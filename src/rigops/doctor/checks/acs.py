@@ -173,7 +173,7 @@ def source_validation(examined: Examined) -> Finding:
             "info",
             f"SrcValid is set on {', '.join(port for port, _ in only)}: harmless",
             tuple(Evidence(LSPCI.name, acs.line) for _, acs in only),
-            why="This bit only makes a port check who sends. What redirects peer traffic is "
+            why="This bit only makes a port check the sender. Peer traffic is redirected by "
             "ReqRedir, CmpltRedir and EgressCtrl.",
         )
     if not controls:

@@ -40,8 +40,8 @@ _WHY_UNCORRECTED = (
 )
 _NOT_KNOWN = "; whose link that is, is not known"
 _OF_OTHERS = ", which is no card's link"
-_WHY_OF_OTHERS = "It says nothing about the cards."
-_LOOK = "see with `lspci -D -t` what is below that port. If it is a card: "
+_WHY_OF_OTHERS = "It is no sign of a fault of the cards."
+_LOOK = "find with `lspci -D -t` the devices below that port. If it is a card: "
 _SEEK = (
     "power off and reseat the card and its riser, try a shorter or better riser, and set the PCIe "
     "speed of this slot one generation lower in the BIOS; then see whether the counter still grows"

@@ -37,7 +37,7 @@ _DRILL: Final = Fix(kind="hands", text="`rigops backup HOST --drill` does one no
 _NEWEST: Final = Fix(
     kind="hands",
     text="run the command newest as root on the host: it has to print seconds since 1970, or a "
-    "time such as 2026-11-25T06:00:00Z; `rigops apply` lets the host know of it",
+    "time such as 2026-11-25T06:00:00Z; `rigops apply` records it on the host",
 )
 
 
@@ -175,6 +175,6 @@ def held(examined: Examined) -> Finding | list[Finding]:
     """The last run removed all archives that `keep` no longer keeps.
 
     A run removes nothing while a declared path is missing or the clock is in doubt, and never more
-    than half of the copies without consent. What it left is a warning, with the reason.
+    than half of the copies without consent. Copies that it left are a warning, with the reason.
     """
     return copies.findings(_judged(examined), UNPRUNED, copies.FREE)

@@ -203,7 +203,7 @@ def _judge_scrub(volume: Btrfs, now: int | None, *, has_snapshots: bool) -> Find
         }.get(found.status, f"the last scrub was {found.status}"),
         evidence,
         subject=volume.target,
-        why="Only a scrub reads what nothing else reads, and finds damage while a copy is intact.",
+        why="Only a scrub reads all data, and finds damage while a copy is intact.",
         fix=Fix(kind="hands", text=f"`sudo btrfs scrub start {volume.target}`, once a month"),
     )
 

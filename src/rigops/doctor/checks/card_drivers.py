@@ -65,8 +65,8 @@ def _judged(examined: Examined, card: Card, driver: str, evidence: Evidence) -> 
             f"{card.name} is held by {driver}",
             (evidence,),
             subject=card.subject,
-            why="That is how a card is kept free for a virtual machine. If this is meant, all is "
-            "well; programs on this host cannot use the card.",
+            why="That is how a card is kept free for a virtual machine. If this is intended, "
+            "leave it; programs on this host cannot use the card.",
             fix=Fix(
                 kind="hands",
                 text="if no virtual machine shall have the card, take "

@@ -110,7 +110,7 @@ def init(examined: Examined) -> Finding | list[Finding]:
     if current.gap:
         return Finding("unknown", f"whether every card started is not known: the log {current.gap}")
     if current.log and current.log.starts_at_boot is False:
-        return Finding("info", "no card failed to start in what is left of this boot's kernel log")
+        return Finding("info", "no card failed to start in the remaining kernel log of this boot")
     return Finding("ok", "no card failed to start in this boot")
 
 

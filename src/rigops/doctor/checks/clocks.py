@@ -29,7 +29,7 @@ _NORMAL = {
 }
 _IDLE_WHY = (
     "Idle, at the power limit or at clocks that were set is normal. So is P0 with 40 W at idle on "
-    "SXM2 modules, which know no lower state, and a PCIe link at generation 1 while nothing moves."
+    "SXM2 modules, which have no lower state, and a PCIe link at generation 1 while nothing moves."
 )
 _HOT = {
     "hw_thermal_slowdown": "the card has halved its clocks, or more, because it is too hot",
@@ -42,7 +42,7 @@ _KEY = "gpu_clocks"
 
 @Check("clk.throttle", needs=(SMI,), fixes=("hands",))
 @reported.each_card(
-    "nothing but what is normal limits a clock", evidence=r"clocks_(throttle|event)_reasons/"
+    "only normal reasons limit clocks", evidence=r"clocks_(throttle|event)_reasons/"
 )
 def throttle(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
     """Only normal reasons limit the cards' clocks.

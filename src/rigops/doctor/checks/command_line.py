@@ -104,9 +104,7 @@ def _not_live(
             data={"missing": missing},
         )
     if unknown:
-        return Finding(
-            "unknown", "what the running kernel was started with could not be read", evidence
-        )
+        return Finding("unknown", "the running kernel's command line could not be read", evidence)
     is_read = snapshot[BOOTLOADER].is_complete
     if missing and is_read and knows_trials:
         return Finding(

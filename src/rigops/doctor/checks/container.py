@@ -92,8 +92,8 @@ def _equipped(found: Container, *, is_complete: bool) -> Finding:
         return Finding(
             "info",
             f"{engines} cannot give the cards to containers",
-            why="The NVIDIA container toolkit is not installed. Only who wants GPUs in containers "
-            "needs it.",
+            why="The NVIDIA container toolkit is not installed. It is needed only for GPUs "
+            "in containers.",
         )
     return _unknown_to(found, engines)
 

@@ -1,4 +1,4 @@
-"""Whether programs can reach the driver: its device nodes, and who may open them."""
+"""Whether programs can reach the driver: its device nodes, and the users that may open them."""
 
 from __future__ import annotations
 

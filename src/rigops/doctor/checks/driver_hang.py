@@ -25,9 +25,9 @@ _ASKING = tuple(section for section in SECTIONS if section.asks_driver)
 _FIX = Fix(
     kind="hands",
     text=(
-        "reboot (`systemctl reboot`; if it does not come to an end, the power button: what waits "
-        "in the kernel cannot be killed). If it comes back, look at the hardware: the cards' power "
-        "cables, their seat in the slots and on risers, the power supply"
+        "reboot (`systemctl reboot`; if it does not come to an end, the power button: processes "
+        "that wait in the kernel cannot be killed). If it comes back, look at the hardware: the "
+        "cards' power cables, their seat in the slots and on risers, the power supply"
     ),
 )
 

@@ -81,7 +81,7 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
         summary = f"whether GSP firmware failed is not known: the kernel log {current.gap}"
         return Finding("unknown", summary)
     if current.log and current.log.starts_at_boot is False:
-        summary = "no trouble with GSP firmware in what is left of this boot's kernel log"
+        summary = "no trouble with GSP firmware in the remaining kernel log of this boot"
         return Finding("info", summary)
     return Finding("ok", "no GSP trouble in the kernel log")
 

@@ -181,7 +181,7 @@ def in_vm(examined: Examined) -> Finding:
     evidence = (Evidence(BOOT.name, kind),) if kind else ()
     is_virtual = pcie.is_virtual_machine(examined.snapshot)
     if is_virtual is False:
-        summary = "this is no virtual machine: the ports that it sees are the real ones"
+        summary = "this is no virtual machine: its ports are the real ones"
         return Finding("ok", summary, evidence)
     if is_virtual is None:
         summary = "whether this is a virtual machine is not known"

@@ -169,7 +169,7 @@ def _evidence(faults: Sequence[Fault]) -> tuple[Evidence, ...]:
 def _clean(snapshot: HostSnapshot) -> Finding:
     previous, log = kernel_logs.read(snapshot, "previous"), snapshot[KERNEL_LOG].value
     if log and log.starts_at_boot is False:
-        summary = "no fault in what is left of this boot's kernel log; its beginning is lost"
+        summary = "no fault in the remaining kernel log of this boot; its beginning is lost"
         return Finding("info", summary)
     more = f"; that of the previous boot {previous.gap}" if previous.gap else ""
     summary = f"the IOMMU stopped no device, by this boot's kernel log{more}"

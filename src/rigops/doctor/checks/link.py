@@ -36,8 +36,8 @@ _NARROW = (
 )
 
 _SLOT_NOT_READ = (
-    "Boards with two slots for cards often split sixteen lanes in two halves. What this slot can "
-    "do was not read, so missing lanes cannot be seen: `lspci -vvv`, as root, shows it. "
+    "Boards with two slots for cards often split sixteen lanes in two halves. The lanes of this "
+    "slot were not read, so missing lanes cannot be seen: `lspci -vvv`, as root, shows it. "
 )
 _IN_A_GUEST = "A virtual machine does not see the slot: let doctor look at the host that has it. "
 
@@ -92,7 +92,7 @@ def _opinion(link: Lanes) -> tuple[Status, str, str]:
     if link.is_virtual:
         return "info", f"{has} of x{link.own}, in a virtual machine", _IN_A_GUEST + _SAVING
     if link.expected is None and link.now > _FEW_LANES:
-        summary = f"{has} of x{link.own}, and what its slot gives is not known"
+        summary = f"{has} of x{link.own}, and its slot's lanes are not known"
         return "info", summary, _SLOT_NOT_READ + _SAVING
     return "warn", f"{has} where x{could} is possible", _NARROW
 

@@ -30,7 +30,7 @@ _NO_ECC_WHY = (
 )
 _RESET = Fix(
     kind="hands",
-    text="stop what uses the card, then `nvidia-smi --gpu-reset -i ADDRESS` (cards with NVLink all "
+    text="stop the card's users, then `nvidia-smi --gpu-reset -i ADDRESS` (cards with NVLink all "
     "together), or reboot",
 )
 _REPLACE = Fix(

@@ -124,7 +124,7 @@ def _other_cause(examined: Examined) -> tuple[str, Fix]:
     if on_disk:
         return "the module is on disk for this kernel and not loaded", Fix(
             kind="hands",
-            text="`modprobe nvidia`, and read what it says; `dmesg | tail` says more, and "
+            text="`modprobe nvidia`, and read its error; `dmesg | tail` has more, and "
             "`grep -r nvidia /etc/modprobe.d` shows whether it is blacklisted",
         )
     install = driver_advice.by_deploy(
@@ -135,4 +135,4 @@ def _other_cause(examined: Examined) -> tuple[str, Fix]:
     )
     if modules_on_disk.is_anywhere(snapshot) is False:
         return "none is installed", install
-    return "the cause is not in what was collected", install
+    return "the cause is not in the collected outputs", install

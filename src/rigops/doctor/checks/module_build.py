@@ -29,8 +29,8 @@ _WHY = (
 _NO_SOURCE = re.compile(r"Could not locate dkms\.conf|^File: |Missing the module source")
 _TREE = re.compile(r"/var/lib/dkms/([A-Za-z0-9._+-]{1,60}/[A-Za-z0-9._+~-]{1,60})/")
 _DIFFERS = (
-    "DKMS says that a module on disk is not as it was built: mostly it was only signed, stripped "
-    "or compressed afterwards."
+    "DKMS reports that a module on disk is not as it was built: mostly it was only signed, "
+    "stripped or compressed afterwards."
 )
 
 

@@ -47,7 +47,7 @@ def level(examined: Examined) -> Finding:
         return nothing
     found = peers.classify_pairs(examined)
     if found.undetermined or not found.total or not found.all_seen:
-        return _unknown("what the driver grants between the cards is not known")
+        return _unknown("the driver's grants between the cards are not known")
     known = examined.snapshot[NCCL].value
     predictions = _predictions(examined, found, known.processor if known else None)
     if not predictions:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _UNPROVEN: Final = "advertised, not proven: run preflight"
 _PROVEN: Final = "advertised, and proven"
 _ONLY_A_CLAIM = (
-    "That the driver grants peer access is a claim about chips and drivers. It looks neither at "
+    "A grant of peer access is a claim about chips and drivers. It looks neither at "
     "the IOMMU nor at ACS, so copies may still hang or arrive wrong: `rigops preflight` moves data "
     "between every two cards and looks at what came."
 )
@@ -132,9 +132,9 @@ def _unknown(examined: Examined, found: Grants) -> Finding:
     unparsed: tuple[Evidence, ...] = ()
     if matrix is None:
         late = snapshot[P2P_READ].timed_out
-        summary = "what the driver grants was not " + ("reported in time" if late else "collected")
+        summary = "the driver's grants were not " + ("reported in time" if late else "collected")
     elif not matrix.cells:
-        summary = "the driver did not report what it grants"
+        summary = "the driver did not report its grants"
         unparsed = tuple(Evidence(P2P_READ.name, line) for line in matrix.unparsed[:3])
     elif not found.total:
         summary = "which cards the driver's grants are about is not known"

@@ -85,7 +85,7 @@ def _failures(run: Run) -> Iterator[Finding]:
             "fail",
             "values that are copied between the cards arrive wrong",
             cited(P2P_TEST, [*run.wrong[: SHOWN_LINES - 1], *filter(None, [run.result_line])]),
-            why="The driver grants P2P, and the data is not what was sent: training on these cards "
+            why="The driver grants P2P, and data arrives changed: training on these cards "
             "computes with wrong numbers or hangs.",
             fix=FIX,
         )

@@ -45,7 +45,7 @@ def last_preflight(examined: Examined) -> Finding:
         return Finding("skipped", 'p2p = "skip" is declared')
     last = proof.last_proof(examined)
     if last is None:
-        return Finding("unknown", "what the last preflight found was not collected")
+        return Finding("unknown", "the result of the last preflight was not collected")
     if last.has_failed:
         return Finding("fail", _failed(last.failed), why=_WHY, fix=_FIX)
     return _passed(last)

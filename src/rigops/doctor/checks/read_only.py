@@ -40,7 +40,7 @@ def read_only(examined: Examined) -> Finding | list[Finding]:
         return found
     if not answer.is_complete:
         return Finding("unknown", "mounts were not collected whole")
-    return Finding("ok", "what fstab mounts for writing can be written")
+    return Finding("ok", "all file systems that fstab mounts for writing can be written")
 
 
 def _plain(target: str) -> str:
@@ -60,6 +60,6 @@ def _read_only(mount: Mount, plan: Mount) -> Finding:
         why="After an error the kernel makes a file system read-only: nothing is saved any more.",
         fix=Fix(
             kind="hands",
-            text=f"copy what matters; see `journalctl -k` for the error, {check}; then {then}",
+            text=f"copy important data; see `journalctl -k` for the error, {check}; then {then}",
         ),
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.probe.sections.rigops_state import RigopsState
 
-_NOT_RUN = "Without its records rigops does not know what to undo, or what it proved."
+_NOT_RUN = "Without its records rigops can undo nothing, and has no proofs."
 
 
 @Check("rigops.records", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("hands",))
@@ -73,7 +73,7 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
             continue
         yield Finding(
             "warn",
-            "lies where rigops writes and is not in its record, and nothing says whose it is",
+            "is where rigops writes and not in its record; its origin is unknown",
             subject=path,
             fix=Fix(kind="hands", text="remove it, or move it elsewhere"),
         )

@@ -194,7 +194,7 @@ def _off_voltage(reading: Reading) -> Finding:
     is_low = volts < LOWEST_VOLTS
     return Finding(
         "fail" if is_low else "warn",
-        f"+12 V is {volts:.2f} V; {LOWEST_VOLTS} to {HIGHEST_VOLTS} V is well",
+        f"+12 V is {volts:.2f} V; {LOWEST_VOLTS} to {HIGHEST_VOLTS} V is ok",
         (Evidence(SENSORS.name, reading.line),),
         subject=f"{reading.chip} {reading.label}",
         why="Under a voltage that is too low, cards fall off the bus when they all start to work."

@@ -67,7 +67,7 @@ def _behind(card: Card, its_width: int, widest: int) -> Finding:
         + (f", and another card has x{widest}" if is_worse else ""),
         (Evidence(PCI.name, card.function.line),) if card.function else (),
         subject=card.subject,
-        why="What goes through the chipset shares a narrow link with disks and network, and takes "
+        why="Traffic through the chipset shares a narrow link with disks and network, and takes "
         "a longer way: this card slows down every copy between the cards.",
         fix=Fix(
             kind="hands",

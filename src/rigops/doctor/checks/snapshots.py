@@ -100,6 +100,6 @@ def held(examined: Examined) -> Finding | list[Finding]:
     """The last run removed all snapshots that `keep` no longer keeps.
 
     A run removes nothing while a declared path is missing or the clock is in doubt, and never more
-    than half of the copies without consent. What it left is a warning, with the reason.
+    than half of the copies without consent. Copies that it left are a warning, with the reason.
     """
     return copies.findings(_judged(examined), UNPRUNED, copies.FREE)

@@ -131,7 +131,7 @@ def memory(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     is_far = own is not None and now >= limit + MEMORY_FAIL_ABOVE
     return Finding(
         "fail" if is_far else "warn",
-        f"the memory is at {now:g} °C; up to {limit:g} °C is well",
+        f"the memory is at {now:g} °C; up to {limit:g} °C is ok",
         why="Memory that is too hot makes errors and ages; the card slows down to save it.",
         data={"celsius": now, "limit": limit},
         fix=Fix(

@@ -59,7 +59,7 @@ def guard(examined: Examined) -> Finding:
 def _running(examined: Examined, text: str) -> Finding:
     state = json_fields.readable(record.parse, text)
     if state is None:
-        return Finding("unknown", "what the thermal guard does cannot be read")
+        return Finding("unknown", "the thermal guard's record cannot be read")
     boot = examined.snapshot[BOOT].value
     age_s = boot.uptime_s - state.uptime_s if boot and boot.uptime_s is not None else 0.0
     if age_s > LATE_S:

@@ -173,7 +173,7 @@ def _rest(
     if recent or older:
         return []
     if current.log and current.log.starts_at_boot is False:
-        summary = "no Xid in what is left of this boot's kernel log; its beginning is lost"
+        summary = "no Xid in the remaining kernel log of this boot; its beginning is lost"
         return [Finding("info", summary, why="The kernel keeps a short log; a journal keeps all.")]
     if driver_state.loaded(examined).is_loaded is False:
         return [Finding("skipped", f"{driver_state.NOT_LOADED}, which alone reports Xids")]

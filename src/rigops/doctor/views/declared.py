@@ -39,8 +39,8 @@ _GRAVEST_FIRST: Final[Mapping[str, Status]] = {
     NOT_HERE: "skipped",
 }
 _WHY: Final = (
-    "What is set on a running machine is forgotten at a reboot or with the driver, and of several "
-    "programs that set it the last one wins."
+    "Settings of a running machine are lost at a reboot or with the driver, and of several "
+    "programs that set them the last one wins."
 )
 
 

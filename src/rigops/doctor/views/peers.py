@@ -26,7 +26,7 @@ LETTERS: Final = {
     "CNS": "CNS: on this chipset the driver offers no peer access between these cards",
     "GNS": "GNS: the driver offers none for these cards",
     "TNS": "TNS: the driver offers none for the path between them, as across two processors",
-    "NS": "NS: not supported, and the driver does not say why",
+    "NS": "NS: not supported, for no reported reason",
     "DR": "DR: a setting of the driver switches it off",
 }
 MIXED_WHY: Final = (

@@ -36,7 +36,7 @@ def smi_job(*words: str) -> Job:
 
 
 def find_jobs(text: str) -> list[JobAnswer]:
-    """Who computes on which card. By short names only: a command line may hold secrets."""
+    """The processes on each card. By short names only: a command line may hold secrets."""
     return [
         {"address": pci_address(address), "pid": int(pid), "name": _process_name(pid)}
         for address, pid in _JOB.findall(text)

@@ -49,7 +49,7 @@ class Folder(NamedTuple):
         return os.path.samestat(os.fstat(self.number), os.fstat(other.number))
 
     def is_copy(self, snapshot: Folder) -> bool:
-        """What a snapshot has in its place has the same number there."""
+        """A stand-in of it in a snapshot has the same number there."""
         return os.fstat(self.number).st_ino == os.fstat(snapshot.number).st_ino
 
 

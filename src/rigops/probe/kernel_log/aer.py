@@ -49,7 +49,7 @@ class LinkErrors:
 
     address: str
     severity: LinkSeverity
-    driver: str  # nvidia, pcieport: who had the device
+    driver: str  # nvidia, pcieport: the device's driver
     logs: dict[str, Logged] = field(default_factory=dict)
     vendor: str = ""  # four hexadecimal digits
     names: list[str] = field(default_factory=list)  # SDES, Surprise Down Error, BadTLP

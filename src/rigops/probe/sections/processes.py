@@ -1,4 +1,4 @@
-"""Who holds the cards, and what waits or spins in the kernel because of them."""
+"""Processes on the cards, and those that wait or spin in the kernel because of them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Processes:
-    """`holders`: who has a node of NVIDIA's open; without root only one's own are seen.
+    """`holders`: processes with a node of NVIDIA's open; without root only one's own are seen.
 
     None: not collected. `tasks`: in state D, or threads of the driver.
     """

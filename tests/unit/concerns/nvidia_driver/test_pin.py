@@ -160,7 +160,7 @@ def test_the_pin_of_debian() -> None:
         "Pin: version *\n"
         "Pin-Priority: -1\n"
         "\n"
-        "Explanation: What else the same sources build.\n"
+        "Explanation: Other packages of the same sources.\n"
         "Package: src:nvidia-graphics-drivers:any\n"
         "Pin: version 535.261.03-1\n"
         "Pin-Priority: 1001\n"

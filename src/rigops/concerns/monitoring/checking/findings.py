@@ -88,7 +88,7 @@ def parse_answer(source: str, output: str) -> Answer:
     if not answer.findings and not answer.metrics and not rest:
         rest.append("it printed nothing")
     if rest:
-        trouble = unknown(source, "its check said: " + rest[0])
+        trouble = unknown(source, "output of its check: " + rest[0])
         answer.findings += trouble.findings
         answer.is_whole = False
     if any(one.status == "unknown" for one in answer.findings):

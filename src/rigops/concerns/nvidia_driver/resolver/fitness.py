@@ -190,7 +190,7 @@ def unknown_cards(machine: Machine) -> tuple[str, ...]:
     if not machine.cards:
         return ("no NVIDIA card found: support for the card to come is not checked",)
     return tuple(
-        f"the catalog does not know the card at {card.address} (10de:{card.pci_id}): not checked "
+        f"the catalog lacks the card at {card.address} (10de:{card.pci_id}): not checked "
         "whether this driver supports it"
         for card in machine.cards
         if card.gpu is None

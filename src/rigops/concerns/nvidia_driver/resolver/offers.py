@@ -33,7 +33,7 @@ Alternatives = tuple[Relation, ...]
 
 @dataclass(frozen=True)
 class Origin:
-    """A place that has a package, and who made it."""
+    """A place that has a package, and its maker."""
 
     uri: str
     maker: str = ""  # by its Release file; empty: not in it
