@@ -2,7 +2,7 @@
 # notify SUBJECT: sends a message, with the text on stdin.
 #
 #   notify SUBJECT                      of something that is wrong
-#   notify good SUBJECT                 of something that is well again
+#   notify good SUBJECT                 of a problem that ended
 #   notify unit NAME                    of a unit of systemd that failed, with the end of its journal
 #   notify ping start | success | fail  to the dead-man URL, which alarms when nothing comes any more
 #

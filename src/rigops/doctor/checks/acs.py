@@ -66,7 +66,7 @@ def path(examined: Examined) -> Finding:
     present state, unless `acs_redirect` is declared off. A port that could not be read is unknown.
     Where the kernel is locked down a person has to clear the bits.
     """
-    # Only what is not seen to be set, on every port between every two cards, is well.
+    # It is ok only if the bits are seen clear on every port between every two cards.
     snapshot, count = examined.snapshot, views.gpu_count(examined)
     listed = snapshot[LSPCI].or_empty.by_address
     if (nothing := peers.no_pairs(examined)) is not None:
