@@ -183,7 +183,7 @@ def _items(run: FleetRun) -> Iterator[Item]:
         for concern, paths in result.undeclared.items()
     ]
     if undeclared and not options.prune:
-        yield Item(_PRUNE, f"undo what is undeclared: {'; '.join(undeclared)}", "--prune")
+        yield Item(_PRUNE, f"undo what nothing declares: {'; '.join(undeclared)}", "--prune")
     hosts = [result.host for result in run.results if result.plan.no_trial]
     if hosts and not options.accept_no_trial:
         text = f"{', '.join(hosts)}: make kernel arguments permanent that no boot can try first"

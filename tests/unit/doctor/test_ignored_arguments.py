@@ -19,19 +19,19 @@ BOOTED = "[    0.000000] Linux version 6.1.0-37-amd64\n"
     [
         ("pci=noacs", "PCI: Unknown option `noacs'", "pci=noacs", 'acs_redirect = "off"'),
         ("pci=realoc", "PCI: Unknown option `realoc'", "pci=realoc", "spells it"),
-        ("amd_iommu=pt", "AMD-Vi: Unknown option - 'pt'", "amd_iommu=pt", "iommu=pt is what"),
-        ("intel_iommu=pt", "DMAR: Unknown option - 'pt'", "intel_iommu=pt", "iommu=pt is what"),
+        ("amd_iommu=pt", "AMD-Vi: Unknown option - 'pt'", "amd_iommu=pt", "iommu=pt passes"),
+        ("intel_iommu=pt", "DMAR: Unknown option - 'pt'", "intel_iommu=pt", "iommu=pt passes"),
         (
             "iommu.passthrough=pt",
             "Malformed early option 'iommu.passthrough'",
             "iommu.passthrough",
-            "iommu=pt is what",
+            "iommu=pt passes",
         ),
         (
             "iommu-pt",
             f'{UNKNOWN} "BOOT_IMAGE=/boot/vmlinuz splash iommu-pt", {PASSED}',
             "iommu-pt",
-            "iommu=pt is what",
+            "iommu=pt passes",
         ),
         (
             "pcie_acs_override=downstream",

@@ -126,7 +126,7 @@ def configuration_of(boot: Bootloader) -> Configuration | Blocker:
     above = next(_above_all(seen), None)
     found = [above] if above else list(_candidates(seen))
     if not found:
-        return Blocker("no known bootloader was found")
+        return Blocker("no bootloader that rigops supports was found")
     if len(found) > 1:
         titles = " and ".join(one.title for one in found)
         return Blocker(

@@ -84,7 +84,7 @@ def prepare(
 ) -> Trial | NoTrial:
     grub = conditions.grub
     if grub is None:
-        return NoTrial("no known bootloader there starts an entry once")
+        return NoTrial("no bootloader there that rigops supports starts an entry once")
     entry = _entry(grub_menu.entries(grub.config), now)
     place = _place(conditions, grub)
     esp = None if _writes(grub) else next(iter(conditions.esps), None)
