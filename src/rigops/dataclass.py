@@ -1,7 +1,7 @@
 """The dataclass decorator, without the time it takes to generate methods.
 
 The one of the standard library compiles six methods for each class: for some 300 classes that was
-a third of the start of a command. Here classes share all but `__init__`. What is frozen has a hash,
+a third of the start of a command. Here classes share all but `__init__`. A frozen class has a hash,
 and type checkers refuse to assign to it; at run time nothing does.
 """
 

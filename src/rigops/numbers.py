@@ -1,4 +1,4 @@
-"""Whole numbers in text that somebody else wrote.
+"""Whole numbers in foreign text.
 
 Python takes digits of every script for digits, and refuses those of very long numbers.
 """

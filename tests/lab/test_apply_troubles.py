@@ -230,7 +230,7 @@ def test_a_sudo_that_wants_a_password_nobody_gave_is_told_with_the_ways_out(
 
     (host,) = said.json()["hosts"]
     assert (said.code, host["outcome"], host["error"]["kind"]) == (3, "unreachable", "sudo")
-    assert "sudo wants a password" in host["error"]["message"]
+    assert "sudo asks for a password" in host["error"]["message"]
     assert "--ask-sudo-password" in host["error"]["cure"]
 
 

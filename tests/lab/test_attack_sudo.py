@@ -85,7 +85,7 @@ CLASSIC = {
         f"{ASKS}\nrig ALL=(ALL) NOPASSWD: /bin/sh -c echo *, /usr/bin/sh -c echo *", "password"
     ),
     "a terminal is required": Row(
-        f"Defaults requiretty\n{ASKS}", ("sudo wants a terminal", "remove requiretty")
+        f"Defaults requiretty\n{ASKS}", ("sudo asks for a terminal", "remove requiretty")
     ),
     "input is logged": Row(f"Defaults log_input, log_output, !compress_io\n{ASKS}", "password"),
     "input is logged where none is asked": Row(

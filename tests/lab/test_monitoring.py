@@ -156,7 +156,7 @@ def test_a_file_that_somebody_changes_is_told_once_and_once_that_it_is_well_agai
 ) -> None:
     rig.does(f"cp -p {TABLE} /root/table && echo '# mine' >>{TABLE}")
 
-    assert rig.told() == [f"warn: rigops.files, {TABLE}: somebody changed its content"]
+    assert rig.told() == [f"warn: rigops.files, {TABLE}: its content was changed"]
     assert rig.told() == []
     found = rig.doctor()
     assert (found["status"], "found 1 problem: rigops.files" in found["summary"]) == ("info", True)

@@ -62,7 +62,7 @@ def test_the_words_of_every_board_are_documented() -> None:
 
 def test_every_promise_of_the_security_page_cites_tests_that_exist() -> None:
     page = _page("docs/security.md")
-    table = page.split("## What is promised")[1].split("## ")[0]
+    table = page.split("## Promises")[1].split("## ")[0]
     promises = [line for line in table.splitlines() if line.startswith("| ")][1:]
     cited = re.findall(r"`(tests/[a-z0-9_/]+\.py)(?:::(test_\w+))?`", page)
 

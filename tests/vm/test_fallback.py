@@ -72,7 +72,7 @@ def test_a_clock_that_is_years_off_is_told_and_in_nobodys_way(
     time = r"\d\d:\d\d:\d\d UTC"
     day = r"20\d\d-\d\d-\d\d"
     line = re.compile(
-        rf"the host's clock says {day} {time}, and here it is {day} {time}: "
+        rf"the host's clock shows {day} {time}, and here it is {day} {time}: "
         rf"[\d.]+ (?:years|days) {CLOCKS[year]}"
     )
 

@@ -85,7 +85,7 @@ def test_the_root_of_before_boots_and_is_verified(rig: Rig) -> None:
     assert rig.machine.ssh(f"ls {OWNED} /root/late 2>/dev/null || true") == ""
     story = "\n".join(host["story"])
     assert change["aside"] in story
-    assert "the inventory declares what is not in force there now" in story
+    assert "the inventory declares settings that are not in force there now" in story
     assert "took over the lock" not in story
     entry = json.loads(rig.machine.ssh("tail -n 1 /var/lib/rigops/journal.jsonl"))
     assert (entry["command"], entry["outcome"]) == ("rollback", "changed")

@@ -21,8 +21,9 @@ SERIAL: Final = "ID_SERIAL"
 SHORT: Final = "ID_SERIAL_SHORT"
 WWN: Final = "ID_WWN"
 
-# What udev leaves in these values, so that nothing in them has to be quoted; the least length and
-# variety that a number of its own has (a cheap enclosure says 000000000000 of each disk).
+# Characters that udev leaves in these values, so that nothing in them has to be quoted; the least
+# length and variety that a number of its own has (a cheap enclosure says 000000000000 of each
+# disk).
 _PLAIN = re.compile(r"[A-Za-z0-9._:+/#=@,-]{6,200}")
 _LEAST_VARIETY = 3
 _NAMESPACE = re.compile(r"_[0-9]{1,4}")

@@ -1,4 +1,4 @@
-"""What is to be installed, decided from the capture of a host and the choices of a person."""
+"""The installation, decided from the capture of a host and the choices of a person."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WHO_MAY: Final = {"root", "boot", "swap"}  # what the target may hold beside no
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """Of the command line; `user` where the capture does not say who logs in."""
+    """Of the command line; `user` where the capture lacks the login."""
 
     distribution: Distribution
     release: str | None = None
@@ -143,7 +143,7 @@ def _fitting(pattern: re.Pattern[str], value: str | None, default: str) -> str:
 def _cautions(capture: Capture) -> list[str]:
     if capture.status == "safe":
         return []
-    said = f"the capture of {capture.at} says {capture.status} to wipe"
+    said = f"the capture of {capture.at} is {capture.status} to wipe"
     return [f"{capture.host}: {said}; see: rigops capture {capture.host}"]
 
 
@@ -188,7 +188,7 @@ def _firmware(capture: Capture) -> Firmware:
     if capture.system.firmware == "uefi" or mounted & {"/boot/efi", "/efi"}:
         return "uefi"
     raise usage_error(
-        message=f"{capture.host}: the capture does not say whether it boots by UEFI or BIOS",
+        message=f"{capture.host}: the capture lacks whether it boots by UEFI or BIOS",
         fix=f"rigops capture {capture.host}",
         host=capture.host,
     )

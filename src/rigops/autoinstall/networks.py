@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _DOMAIN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-# What a WPA passphrase may have; or 64 hexadecimal digits.
+# Characters of a WPA passphrase; or 64 hexadecimal digits.
 _PASSPHRASE = re.compile(r"[ -~]{8,63}|[0-9A-Fa-f]{64}")
 _SSID = re.compile(r"[ -~]{1,32}")
 _BARE = re.compile(r"[^ ].*[^ \\]|[^ \\]")  # /etc/network/interfaces has no quotes
@@ -48,7 +48,7 @@ class Wireless:
 def choose_interfaces(
     network: Network, wifi_secret: str | None
 ) -> tuple[tuple[Wired, ...], tuple[Wireless, ...], list[str]]:
-    """What is to be configured, and warnings of what is not."""
+    """The networks to configure, and warnings of those left out."""
     warnings: list[str] = []
     wired, wireless = [], []
     lent = _of_bridges(network.interfaces, warnings)
@@ -136,7 +136,7 @@ def _mac(one: Interface) -> str:
 
 
 def _static(one: Interface) -> tuple[str, ...]:
-    """Addresses that somebody gave it. Those of IPv6 without a gateway are the router's doing."""
+    """Configured addresses. Those of IPv6 without a gateway come from the router."""
     versions = {4} | {ip_address(gateway).version for gateway in _gateways(one.gateways)}
     kept = []
     for text in one.addresses:

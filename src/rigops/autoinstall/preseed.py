@@ -151,7 +151,7 @@ def answer_of(text: str, question: str) -> str:
 
 
 def entries(text: str) -> list[Entry]:
-    """What the early command matches disks by, in order."""
+    """The properties by which the early command matches disks, in order."""
     found = _PATTERNS.search(answer_of(text, "partman/early_command"))
     words = shlex.split(found["words"]) if found else []
     parts = [word.partition("=") for word in words]

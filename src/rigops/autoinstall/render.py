@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rigops.autoinstall.networks import Wired
     from rigops.capture.document import Disk
 
-MARKER: Final = "Made by `rigops autoinstall`; made anew, never edited."
+MARKER: Final = "Made by `rigops autoinstall`"
 _SECRET, _OPEN = 0o600, 0o644
 _APT_POLICY: Final = (
     "// Written by the installer: unattended-upgrades leaves the NVIDIA driver alone.",
@@ -54,14 +54,15 @@ def files(installation: Installation, captured: Sequence[Disk]) -> tuple[Rendere
         faults = user_data_model.faults(document)
         entries = [Entry(SERIAL, entry.glob) for entry in installation.target.entries]
         head = (
-            f"#cloud-config\n# {MARKER}\n# For {_plain(installation.host)}, captured "
-            f"{_plain(installation.captured_at)}: Ubuntu {installation.release.version} on "
-            f"{installation.target.name} ({_plain(installation.target.model)}), which it wipes.\n"
+            f"#cloud-config\n# {MARKER}; edits are overwritten.\n"
+            f"# For {_plain(installation.host)}, captured {_plain(installation.captured_at)}: "
+            f"Ubuntu {installation.release.version} on {installation.target.name} "
+            f"({_plain(installation.target.model)}), which it wipes.\n"
         )
         meta = user_data.as_yaml({"instance-id": f"rigops-{installation.hostname}"})
         rendered = [
             RenderedFile("user-data", head + user_data.as_yaml(document), mode),
-            RenderedFile("meta-data", f"# {MARKER}\n{meta}", _OPEN),
+            RenderedFile("meta-data", f"# {MARKER}; edits are overwritten.\n{meta}", _OPEN),
         ]
     else:
         text = render_preseed(installation)

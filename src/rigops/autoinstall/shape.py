@@ -1,4 +1,4 @@
-"""What a document may be, as values: a text of some pattern, one of some words, a mapping, a list.
+"""The shape of a document, as values: a text of some pattern, one of some words, a mapping, a list.
 
 Each shape says what is wrong at which place; an unknown key is named with the one that was meant.
 """

@@ -1,4 +1,4 @@
-"""What an Ubuntu autoinstall file says, as data, and its text as YAML."""
+"""The content of an Ubuntu autoinstall file, as data, and its text as YAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How old a copy, a drill and a check may be: the same for whoever asks. Pure; Python 3.8."""
+"""How old a copy, a drill and a check may be, for every judge. Pure; Python 3.8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the results of a host's backup programs are made of. A field has one meaning everywhere."""
+"""The fields of results of a host's backup programs. A field has one meaning everywhere."""
 
 from __future__ import annotations
 

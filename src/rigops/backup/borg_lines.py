@@ -1,4 +1,4 @@
-"""What a backup with borg or a drill came to, as it is shown. Pure."""
+"""The result of a backup with borg or a drill, as lines. Pure."""
 
 from __future__ import annotations
 

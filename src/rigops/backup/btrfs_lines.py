@@ -1,4 +1,4 @@
-"""What the host's snapshot program prints, a JSON document a line. Pure."""
+"""Output of the host's snapshot program, a JSON document a line. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every storage engine can do, and the documents that it answers with."""
+"""The interface of every storage engine, and its documents."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _all_failed(failures: Failures) -> BackupError:
 
 
 def exactly(request: RestoreRequest, planned: Mapping[str, Any]) -> RestoreRequest:
-    """What was planned, though a newer one may have come meanwhile."""
+    """The planned one, though a newer one may have come meanwhile."""
     return replace(
         request,
         at=str(planned.get("snapshot") or request.at),

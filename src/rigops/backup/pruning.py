@@ -1,4 +1,4 @@
-"""What a run may remove of what retention no longer keeps: nothing on doubt, never most at once.
+"""Copies that a run may remove of those outside retention: none on doubt, never most at once.
 
 One rule for snapshots and archives, here and at a target. Pure.
 """
@@ -48,7 +48,7 @@ class Occasion(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """Why nothing may be removed, whoever consents; empty: something may."""
+        """Why nothing may be removed, even with consent; empty: something may."""
         if self.missing:
             return f"nothing is removed while a declared path is missing: {', '.join(self.missing)}"
         return f"nothing is removed: {self.clock_doubt}" if self.clock_doubt else ""

@@ -2,7 +2,7 @@
 
 Kept are the first of each hour, day, week, month and year, and always the newest. Units are those
 of the local clock; weeks begin on Sunday, and a week belongs to the month and year of its Sunday.
-"7d" means today, which is not over, and the seven days before it: up to eight. What is later than
+"7d" means today, which is not over, and the seven days before it: up to eight. A date later than
 now (the clock was changed) is always kept, and takes no place of an older one.
 """
 
@@ -90,7 +90,7 @@ def due(
     *,
     zone: tzinfo | None = None,
 ) -> bool:
-    """Whether the finest unit of the rule has begun anew since the newest.
+    """Whether a new finest unit of the rule has begun since the newest.
 
     One that is later than now counts as none, so give the newest of the others. A rule of nothing
     has no unit: only the first is due.

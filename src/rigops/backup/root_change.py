@@ -1,4 +1,4 @@
-"""What a rollback of the root would change, as the host's program says it. Pure."""
+"""Changes by a rollback of the root, as reported by the host's program. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known about drivers, cards, links, Xids, failed starts and firmware, with evidence."""
+"""Facts about drivers, cards, links, Xids, failed starts and firmware, with evidence."""
 
 from rigops.catalog.links import nvlink, pcie_link
 from rigops.catalog.loader import Catalog, load, load_once

@@ -1,4 +1,4 @@
-"""What copies between two cards should reach, by the link between them."""
+"""The expected rate of copies between two cards, by the link between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # GB/s of a lane, coding taken off.
 _PCIE_LANE: Final = {1: 0.25, 2: 0.5, 3: 0.9846, 4: 1.9692, 5: 3.9385, 6: 7.5625}
-_DELIVERED: Final = 0.85  # of the rate, where nobody measured
+_DELIVERED: Final = 0.85  # of the rate, where it was not measured
 _SAME: Final = 0.07  # what nvidia-smi and data sheets call the rate of one link differs by this
 
 

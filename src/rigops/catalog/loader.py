@@ -207,7 +207,7 @@ def _merged(table: Table[E], own: tuple[E, ...], document: Document) -> tuple[E,
             reader.complain(place, f"two entries have the same {table.key}", key, "one entry each")
         seen.add(key)
         known = entries.get(key)
-        # What is given but unreadable is already reported, and not missing as well.
+        # An unreadable field is already reported, and does not count as missing too.
         if known is None and reader.missing(table.kind, raw, place):
             continue
         if len(reader.problems) > before:

@@ -229,7 +229,7 @@ def recommended(catalog: Catalog, cards: Sequence[DrivenGpu]) -> DriverBranch | 
 
 
 def why_none(catalog: Catalog, cards: Sequence[DrivenGpu]) -> str:
-    """What to do where no driver is recommended."""
+    """The fix where no driver is recommended."""
     for card in cards:
         if card.last_branch and not any(runs_on(branch, card) for branch in catalog.drivers):
             return (

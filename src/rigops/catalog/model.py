@@ -1,4 +1,4 @@
-"""What the catalog knows, as types. The data is TOML beside this file; users may add to it."""
+"""The catalog's entries, as types. The data is TOML beside this file; users may add to it."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class InitCode:
 
 @dataclass(frozen=True)
 class Link:
-    """What copies along a healthy link reach, in GB/s one way."""
+    """Rates of copies along a healthy link, in GB/s one way."""
 
     name: str
     kind: LinkKind
@@ -167,13 +167,13 @@ class Link:
     theoretical: float
     slowest: float
     fastest: float
-    measured: bool  # False: expected from the figures, nobody's measurement
+    measured: bool  # False: expected from the figures, not measured
     evidence: tuple[Evidence, ...]
 
 
 @dataclass(frozen=True)
 class BoardWords:
-    """What a setting is called on the boards of a maker, and in which menu it is."""
+    """The name of a setting on the boards of a maker, and its menu."""
 
     makers: tuple[str, ...]  # parts of the vendor that DMI names, lower case; () is every board
     cpu: Cpu

@@ -1,1 +1,1 @@
-"""What a rig can be declared to be: a folder a concern."""
+"""The concerns that can be declared, a folder each."""

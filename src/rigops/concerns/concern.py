@@ -1,4 +1,4 @@
-"""What a concern is: something that a rig can be declared to be.
+"""A concern: one aspect of a rig that can be declared.
 
 A concern is a folder here with a module `concern.py`, and a line in `registry.py`. That module is
 read by every command, so it imports nothing heavy: what reaches pyinfra is imported by the
@@ -67,7 +67,7 @@ class ProvenHost:
 
 @dataclass(frozen=True)
 class HostRecord:
-    """What rigops writes down on a host: what follows where it cannot be read, and what cures it.
+    """A record of rigops on a host: the effect where it cannot be read, and the fix.
 
     `parse` raises a RigopsError then. `is_refused`: what depends on it is not changed meanwhile.
     """
@@ -136,12 +136,12 @@ class Concern:
     keys: tuple[Key[Any], ...]
     deploy: Callable[[RigSpec], None] | None = None
     deploy_file: Path | None = None
-    # What the deploy is going to ask: collected in one exec. Anything else costs a second one.
+    # Facts that the deploy will ask for: collected in one exec. Others cost a second one.
     facts: Callable[[RigSpec], Sequence[type[SectionFact[Any]]]] = _none
     files: Callable[[RigSpec], Sequence[str]] = _none
-    # Keys that hosts make for themselves, as shell patterns: nobody is advised to delete one.
+    # Keys that hosts make for themselves, as shell patterns: doctor advises to delete none.
     keys_made: tuple[str, ...] = ()
-    # What it writes down on hosts besides.
+    # Its other records on hosts.
     records: Callable[[], Sequence[HostRecord]] = _no_records
     # Changes that leave the proven state as it is, and still ask for a new proof of P2P.
     asks_for_proof: Callable[[Change], bool] = _never
@@ -149,15 +149,15 @@ class Concern:
     brings_driver: bool = False
     # Whether what can be set on a running host is as declared.
     states: States | None = None
-    # What is configured, or is declared, and only a reboot brings into force; asked after the
+    # Settings, present or declared, that only a reboot brings into force; asked after the
     # deploy, and where the concern is not selected as well.
     reboot_reasons: Callable[[RigSpec], Iterable[str]] = _none
     # The words of a command on the host that checks what this concern brought about there, nothing
-    # where it is not declared. What it prints: docs/concerns.md.
+    # where it is not declared. Its output: docs/concerns.md.
     self_check: Callable[[RigSpec], Sequence[str]] = _none
-    # What only this machine knows, such as the lockfile: its operations get it by its type.
+    # Data of this machine, such as the lockfile: its operations get it by its type.
     provide: Callable[[HostRequest], object] | None = None
-    # What of a proven state is stored, for a rollback and for the lockfile. Fails nothing.
+    # The stored part of a proven state, for a rollback and for the lockfile. Fails nothing.
     keep: Callable[[ProvenHost], Kept] | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""What is known of drivers and cards, with the entries that a host's declarations add."""
+"""The catalog of drivers and cards, with the entries that a host's declarations add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the inventory declares for the hosts of this run, read only where that is asked for."""
+"""The inventory's declarations for the hosts of this run, read only on demand."""
 
 from __future__ import annotations
 

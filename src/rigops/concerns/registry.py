@@ -51,7 +51,7 @@ def concern(name: str) -> Concern:
 
 
 def concern_of(key: str) -> str | None:
-    """Who acts on it; None: it guides others."""
+    """The concern that acts on it; None: it guides others."""
     return next((one.name for one in CONCERNS if key in {k.name for k in one.keys}), None)
 
 
@@ -64,7 +64,7 @@ def names_in_this_version() -> frozenset[str]:
 
 
 def every_section() -> tuple[Section[Any], ...]:
-    """What a host is asked for doctor: the probe's, and what a concern alone looks at."""
+    """The sections that doctor asks a host for: the probe's, and those of concerns alone."""
     from rigops.probe.registry import SECTIONS  # noqa: PLC0415 - heavy
 
     states = (one.states for one in in_this_version() if one.states)

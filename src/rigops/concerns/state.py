@@ -49,7 +49,7 @@ SELF_CHECK: Final[Mapping[Status, Literal["ok", "warn", "fail", "unknown"]]] = {
 class State(NamedTuple):
     """Of one setting. `check`: of doctor and the self-check. Values have their units.
 
-    `why`: who holds it, why it is not known, or the whole refusal; the whole sentence where the
+    `why`: its holder, why it is not known, or the whole refusal; the whole sentence where the
     setting has no name. `evidence`: lines of the host.
     """
 

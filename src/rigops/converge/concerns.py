@@ -20,7 +20,7 @@ _NOT_IN_THIS_VERSION = "not in this version"
 
 @dataclass(frozen=True)
 class Selection:
-    """What the user chose with --only and --skip; nothing outside it is touched or undone."""
+    """The user's choice by --only and --skip; nothing outside it is touched or undone."""
 
     only: frozenset[str] = frozenset()
     skip: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Hosts whose files are made by somebody else, so that writing them would be lost. Pure."""
+"""Hosts whose files another system generates, so that changes would be lost. Pure."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Engine:
         self._state.activate_host(host)
 
     def provide(self, name: str, value: object) -> None:
-        """What only this run knows, for the operations that ask for it by its type."""
+        """Data of this run, for the operations that ask for it by its type."""
         provide(self._host(name), value)
 
     def plan(
@@ -140,7 +140,7 @@ class Engine:
                     if not cache.to_fetch:
                         return planned
             _fetch(host.name, channel)
-        # What that did not answer is asked for one by one, and its failure reported.
+        # Missing answers are asked for one by one, and their failures reported.
         return self._planned(host, deploys, consent, trial, reboot_reasons)
 
     def apply(

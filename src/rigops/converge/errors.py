@@ -8,13 +8,13 @@ from rigops.errors import HostError, Problem, RigopsError
 from rigops.probe.collect import ProbeError
 from rigops.transport import TransportError
 
-# What hosts say, and what helps. The first that fits.
+# Errors of hosts and their fixes. The first that fits counts.
 _FIXES: Final = (
     ("No space left on device", "free some space there (`df -h`), and run this again"),
     ("Disk quota exceeded", "free some space there (`quota`), and run this again"),
     (
         "Read-only file system",
-        "see `dmesg` there for what turned it read-only, repair it, and run this again",
+        "see `dmesg` there for the reason, repair it, and run this again",
     ),
     ("Structure needs cleaning", "the file system is damaged: run fsck on it from a rescue boot"),
     ("Input/output error", "the disk fails: see `dmesg` and `smartctl -a` there"),
@@ -39,7 +39,7 @@ class NoRootError(RigopsError):
         if not sudo:
             text, fix = "the login is not root, and sudo is not installed", "log in as root"
         elif any(one in sudo for one in _ASKS):
-            text = "sudo wants a password"
+            text = "sudo asks for a password"
             fix = "use --ask-sudo-password, or let this user run sudo without a password"
         else:
             text = f"sudo does not make this user root: {sudo}"

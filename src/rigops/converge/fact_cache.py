@@ -1,4 +1,4 @@
-"""What is known about a host until something changes it: pyinfra itself asks every time."""
+"""Facts of a host, until a change: pyinfra itself asks every time."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class FactCache:
         return not self.is_reading
 
     def steps_are_taken(self, command: FileWorkCommand) -> None:
-        """What they leave behind is known without asking, but for what their effects touch."""
+        """Their outcome is known without asking, but for facts that their effects touch."""
         state = self._known.get(_key(RigopsState, (), {}))
         for fact in command.touches:
             self._known.pop(_key(fact, (), {}), None)
@@ -110,7 +110,7 @@ class Request:
 
 @dataclass
 class FactsToFetch:
-    """What a section or a file is guessed to be is empty; apt and dpkg know nothing."""
+    """A guess of a section or a file is empty; apt and dpkg know nothing."""
 
     _facts: dict[type[SectionFact[Any]], None] = field(default_factory=dict)
     _paths: dict[str, None] = field(default_factory=dict)

@@ -185,7 +185,7 @@ class Interrupts:
 
     @contextmanager
     def end_the_question(self) -> Iterator[None]:
-        """Who waits for an answer blocks gevent: Ctrl-C is raised there too."""
+        """Waiting for an answer blocks gevent: Ctrl-C is raised there too."""
         self._asking = gevent.getcurrent()
         try:
             yield

@@ -1,4 +1,4 @@
-"""What a run leaves on a host until its release: a line of the journal, and the proven state."""
+"""A run's records on a host until its release: a line of the journal, and the proven state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 _DEADLINE_S: Final = 60.0
 _TORN: Final = f"the last line of {JOURNAL} was torn; it is ended, so no other line is lost with it"
 _JOURNAL_FOLLOWS: Final = "the journal follows"
-# What no record names: units that systemd knows, and holds whose record is lost. Then the journal.
+# Things that no record names: units that systemd knows, holds whose record is lost, then the
+# journal.
 _LOOK: Final = f"""
 {READ}look() {{ # yes: which of these holds rigops made is not known
     if [ -d /run/systemd/system ]; then
@@ -146,7 +147,7 @@ def record(
     proven: Proven | None,
     begun_now: FailedProof | None = None,
 ) -> str:
-    """What a person should know of the journal, if anything.
+    """Notes on the journal, if any.
 
     `begun_now`: what was recorded before the copies.
     """
@@ -186,16 +187,16 @@ def last_look(
     """The lines of the host's journal, where nothing of rigops but its own records is left.
 
     `has_lost_holds`: it is not known which packages rigops holds. Raises DeployError with all that
-    is left: without the records nobody would undo it.
+    is left: without the records it would not be undone.
     """
     if state is None:
-        raise DeployError("what rigops owns there could not be read")
+        raise DeployError("the ownership record there could not be read")
     holds = "yes" if has_lost_holds else ""
     done = channel.run(["sh", "-c", _LOOK, "rigops", holds], b"", _DEADLINE_S)
     found, follows, text = done.stdout.partition(f"{_JOURNAL_FOLLOWS}\n".encode())
     if done.exit_code != 0 or not follows:
         output = " ".join(done.stderr.decode(errors="replace").split())
-        raise DeployError(f"what is left of rigops there could not be read: {output}")
+        raise DeployError(f"remains of rigops there could not be read: {output}")
     left = [*leftovers(state, kept_holds), *found.decode(errors="replace").splitlines()]
     if left:
         named = f"still there, so the host is not forgotten: {', '.join(left)}"

@@ -356,7 +356,7 @@ class HostRun:
             for one in registry.CONCERNS
             if one.name == change.concern
         ):
-            return "the way between the GPUs changes"
+            return "the path between the GPUs changes"
         if not (self.request.spec.gpus or (snapshot.silicon and snapshot.silicon.has_cards)):
             return ""
         return proof.missing(snapshot.state, self._observed())
@@ -369,7 +369,7 @@ class HostRun:
         if (silicon and len(silicon.gpus) == 1) or self.request.spec.p2p == "skip":
             return ""
         is_asked = self._options.preflight != "never" and self.needs_reboot
-        return self._why_prove() or ("what P2P depends on changes" if is_asked else "")
+        return self._why_prove() or ("the state that P2P depends on changes" if is_asked else "")
 
     @property
     def _awaits_driver(self) -> bool:
@@ -387,7 +387,7 @@ class HostRun:
         host_journal.begin_proof(self._session.channel, self._begun)
 
     def record(self) -> None:
-        """What was done and proven, on the host too. A host that was left alone is not written."""
+        """Record changes and proofs, on the host too; nothing on an unchanged host."""
         found = self.result.preflight
         if (self._session.touched or found is not None) and self.result.error is None:
             proven = self._observed() if found is not None and passed(found) else None
@@ -543,7 +543,7 @@ class HostRun:
         return bool(reason)
 
     def _reboot_reasons(self, selection: Selection) -> tuple[str, ...]:
-        """What cannot be configured is not brought by a reboot either."""
+        """A reboot brings only what could be configured."""
         return tuple(
             reason
             for concern, reason in self._session.reboot_reasons
@@ -558,7 +558,7 @@ class HostRun:
         return "changed" if self.result.pending else "converged"
 
     def _keep(self) -> None:
-        """What was proven, in the vaults and in the lockfile."""
+        """Stores the proven state in the vaults and in the lockfile."""
         proven = self._proven()
         if proven is None:
             return

@@ -1,4 +1,4 @@
-"""What of rigops is still on a host where everything should be undone. Pure."""
+"""Remains of rigops on a host where everything should be undone. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def leftovers(state: RigopsState, kept_holds: Collection[str] = ()) -> Iterator[
         if record.is_refused and record.path != JOURNAL:
             yield f"whatever {record.path} named, which cannot be read"
     owned = Ownership() if state.owned is None else Ownership.parse(state.owned)
-    yield from (f"{shown_path(path)} (changed by somebody else)" for path in sorted(owned.files))
+    yield from (f"{shown_path(path)} (changed since)" for path in sorted(owned.files))
     yield from state.unrecorded
     yield from state.strays
     yield from (f"the hold of {name}" for name in holds_of(state) if name not in kept_holds)

@@ -66,7 +66,7 @@ class LockError(RigopsError):
 
 
 class LockedError(LockError):
-    """Somebody else holds the lock."""
+    """Another process holds the lock."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def work_argv(argv: Sequence[str], *, places: Places = _PLACES) -> list[str]:
 def _pass_on(line: str, tell: Callable[[str], None]) -> None:
     kind, _, what = line.partition(" ")
     if kind == "wait":
-        tell(f"waiting for what may be left of an earlier run: {clean(what)}")
+        tell(f"waiting for possible work of an earlier run: {clean(what)}")
 
 
 def _notice(holder: Holder, text: str) -> str:
@@ -189,7 +189,7 @@ def _error(host: str, message: str, fix: str) -> LockError:
 
 @dataclass(frozen=True)
 class _Note:
-    """What a holder wrote down about itself, as far as it can be read."""
+    """A holder's record of itself, as far as it can be read."""
 
     who: str = ""
     run: str = ""

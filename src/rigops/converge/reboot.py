@@ -28,8 +28,8 @@ _BEFORE: Final = (
 )
 
 # Up to version 256 systemd lets root reboot past every lock, later ones refuse where one blocks; so
-# locks are looked at before the order, and with `-i` every version goes past them. Somebody who
-# ordered a reboot just before us is as good.
+# locks are looked at before the order, and with `-i` every version goes past them. A
+# reboot that was ordered just before counts too.
 _ORDER: Final = """\
 order() {
     if [ ! -d /run/systemd/system ]; then
@@ -214,7 +214,7 @@ def _settle_s(deadline_s: float, began: float) -> float:
 
 
 def _came_back(again: Connection, before: str, settle_s: float) -> bool:
-    """Whether it is up anew. If not, or if it goes down once more meanwhile, it is closed."""
+    """Whether it is up again. If not, or if it goes down once more meanwhile, it is closed."""
     is_back = False
     try:
         if _boot_id(again) != before:

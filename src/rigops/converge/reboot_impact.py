@@ -1,4 +1,4 @@
-"""Who and what a reboot would interrupt: people, locks, containers, GPU jobs, what hangs."""
+"""The impact of a reboot: people, locks, containers, GPU jobs, hung processes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class User:
 
 @dataclass(frozen=True, kw_only=True)
 class ShutdownInhibitor:
-    """What a program asks of logind: `mode` is block, block-weak or delay."""
+    """A lock that a program has of logind: `mode` is block, block-weak or delay."""
 
     what: str
     who: str
@@ -159,7 +159,7 @@ _SESSIONS, _OWN, _WHO, _LOCKS = "loginctl", "own session", "who", "locks"
 
 
 def users(text: str) -> tuple[User, ...]:
-    """The sessions that logind has, and who is at a terminal of which it knows nothing."""
+    """The sessions that logind has, and users at terminals that it does not know."""
     answers = blocks(text)
     own = answers.get(_OWN, "").strip()
     sessions = [assignments(block) for block in answers.get(_SESSIONS, "").split("\n\n")]
@@ -182,7 +182,7 @@ def users(text: str) -> tuple[User, ...]:
 
 def _user(session: Mapping[str, str]) -> User:
     return User(
-        name=session.get("Name", "somebody"),
+        name=session.get("Name", "a user"),
         tty=session.get("TTY") or session.get("Display", ""),
         since=session.get("Timestamp", ""),
         where=session.get("RemoteHost", ""),
@@ -191,7 +191,7 @@ def _user(session: Mapping[str, str]) -> User:
 
 
 def inhibitors(text: str) -> tuple[ShutdownInhibitor, ...]:
-    """What busctl prints: the type, how many, and six values for each."""
+    """Output of busctl: the type, how many, and six values for each."""
     words = [
         _plain(word["text"]) if word["text"] is not None else word["bare"]
         for word in _WORD.finditer(text)
@@ -309,8 +309,8 @@ SECTIONS: Final = (
     ),
 )
 _WORDS: Final = {
-    processes.SECTION.name: "what uses the GPUs, and what hangs",
-    _PEOPLE: "who is logged in, and which locks are held",
+    processes.SECTION.name: "processes on the GPUs, and hung ones",
+    _PEOPLE: "logged-in users, and held locks",
     _CONTAINERS: "which containers run",
 }
 

@@ -1,4 +1,4 @@
-"""What a run of plan or apply is asked to do."""
+"""The request of a run of plan or apply."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RebootWhen = Literal["ask", "auto", "never"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """As the command line has it, the same for all hosts. What a person allows: Consent."""
+    """As the command line has it, the same for all hosts. `Consent` has a person's permissions."""
 
     command: str = "apply"
     selection: Selection
@@ -47,5 +47,5 @@ class RunOptions:
 
     @property
     def withholds_removals(self) -> bool:
-        """It plans for no concern to be undone that nothing declares: nobody is asked."""
+        """It plans no undo of undeclared concerns, since it cannot ask."""
         return self.yes and not self.prune

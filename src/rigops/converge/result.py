@@ -1,4 +1,4 @@
-"""What is to become of each host and what became of it: rigops.plan/1 and rigops.apply/1."""
+"""The planned and the final state of each host: rigops.plan/1 and rigops.apply/1."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Blocker:
 
 @dataclass(frozen=True)
 class Withheld:
-    """No longer declared, and not undone: nobody confirmed that."""
+    """No longer declared, and not undone, since that was not confirmed."""
 
     concern: str
     subjects: tuple[str, ...]
@@ -119,7 +119,7 @@ class HostResult:
 
     @property
     def undone(self) -> frozenset[str]:
-        """Concerns that are no longer declared, unless nobody confirmed that."""
+        """Concerns that are no longer declared, once that is confirmed."""
         return frozenset(self.undeclared) - {one.concern for one in self.withheld}
 
     @property

@@ -1,6 +1,6 @@
 """One host whose root becomes that of a snapshot: its program puts it in force, a reboot starts it.
 
-The present root stays aside. What is running goes on writing there until the reboot.
+The present root stays aside. Running programs go on writing there until the reboot.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RootRollback(HostRun):
             session.touched = True
             change = read_root_change(self.request.name, self._ask("--at", change.snapshot))
         self.result.root_change = change
-        self.result.story.append(f"the root of before stays as {change.aside} on its file system")
+        self.result.story.append(f"the previous root stays as {change.aside} on its file system")
         if self.request.target.local:
             session.order_reboot()
             self.result.story.append("after the reboot, prove it: rigops apply")
@@ -86,7 +86,7 @@ class RootRollback(HostRun):
             plan = session.plan_all()
             if plan.pending or plan.blocked:
                 self.result.story.append(
-                    "the inventory declares what is not in force there now: rigops plan "
+                    "the inventory declares settings that are not in force there now: rigops plan "
                     f"--limit {self.request.name}"
                 )
 

@@ -33,7 +33,7 @@ class TrialBoot:
         self.arguments = planned.trial_arguments
         self._wait_s = planned.trial_wait_s
         if self.arguments:
-            # What the trial lays out and takes away again: the plan showed it by the arguments.
+            # Files that only the trial needs: the plan showed them by the arguments.
             session.shown = replace(session.shown, later=(*session.shown.later, *planned.later))
             session.apply("trial", options)
 

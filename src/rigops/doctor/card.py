@@ -44,7 +44,7 @@ class Card:
 
     @property
     def driven(self) -> DrivenGpu | None:
-        """What decides which driver it gets. None: not known."""
+        """The facts that decide on its driver. None: not known."""
         return self.model or self.unlisted
 
     @property

@@ -1,4 +1,4 @@
-"""What a check is: a pure function with an id, a title and an explanation."""
+"""A check: a pure function with an id, a title and an explanation."""
 
 from __future__ import annotations
 

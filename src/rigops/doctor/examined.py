@@ -1,4 +1,4 @@
-"""What a check looks at."""
+"""The inputs of a check."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ class Examined:
 
     @cached_property
     def views(self) -> dict[object, object]:
-        """What has been worked out once, by what worked it out."""
+        """Results that were computed once, by the function that computed them."""
         return {}

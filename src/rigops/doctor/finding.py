@@ -1,4 +1,4 @@
-"""What a check found, with its evidence and what to do about it."""
+"""A finding of a check, with its evidence and its fix."""
 
 from __future__ import annotations
 

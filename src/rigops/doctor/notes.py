@@ -1,4 +1,4 @@
-"""What limited the collection itself: rights, time, the login shell, odd output, a paste."""
+"""Limits of the collection itself: rights, time, the login shell, odd output, a paste."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def unparsed(snapshot: HostSnapshot) -> dict[str, int]:
 
 def _without_root(bundle: Bundle) -> list[str]:
     wanting = {section.name for section in SECTIONS if section.wants_root}
-    # A bundle that was put together by hand does not record who ran it.
+    # A bundle that was put together by hand does not record its user.
     by_probe = any(one.ms is not None for one in bundle.sections.values())
     less = [name for name, one in bundle.sections.items() if name in wanting and not one.root]
     if bundle.root or not less or not by_probe:

@@ -1,4 +1,4 @@
-"""What several checks, or one for each card, ask of the same host is worked out once."""
+"""Views that several checks, or one for each card, share are computed once a host."""
 
 from __future__ import annotations
 

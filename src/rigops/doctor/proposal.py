@@ -1,4 +1,4 @@
-"""What to declare for a host that was looked at: what it has, and what it would do well to have."""
+"""A first declaration for a probed host: its present state, and suggestions."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def suggest(findings: Iterable[Finding]) -> Iterator[ProposedKeys]:
 
 
 def _declared(state: RigopsState) -> Iterator[ProposedKeys]:
-    """What apply was asked for here, as far as it could be read."""
+    """The declaration of the last apply here, as far as it could be read."""
     recorded = readable(DeclaredKeys.from_json, state.records.get(declared.PATH))
     found = recorded.keys if recorded else _before_it_was_recorded(state)
     known = registry.keys()

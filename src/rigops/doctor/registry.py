@@ -43,7 +43,7 @@ CHECKS: Final = _find_checks()
 
 
 def sections_for(checks: Iterable[Check]) -> tuple[Section[Any], ...]:
-    """What to ask a host for these checks, and for the line that sums it up."""
+    """The sections for these checks, and for the summary line."""
     needed = {section.name for check in checks for section in check.sections}
     needed |= {section.name for section in (*SUMMARIZED, *views.NAMES_CARDS)}
     return tuple(section for section in every_section() if section.name in needed)
@@ -94,7 +94,7 @@ def _completed(
 
 
 def _has(spec: RigSpec, declare: Mapping[str, object]) -> bool:
-    """What a fix declares may hold words of the host that no inventory can have."""
+    """A fix may declare words of the host that no inventory can have."""
     keys = inventory_keys()
     asked, problems = read(declare, keys)
     return not problems and all(asked[keys[name]] == spec[keys[name]] for name in declare)

@@ -1,1 +1,1 @@
-"""What pyinfra deploys know about a host: each fact is one section of the probe."""
+"""Facts for pyinfra's deploys: each is one section of the probe."""

@@ -1,4 +1,4 @@
-"""What is at a path now, to show in a plan what changes, and to know whose it is."""
+"""The file at a path, to show its change in a plan, and to know whether it is owned."""
 
 from __future__ import annotations
 

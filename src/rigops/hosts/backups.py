@@ -1,4 +1,4 @@
-"""What backup and restore ask of the storage engines of a host, and how that ended."""
+"""Requests of backup and restore to the storage engines of a host, and their results."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _FIX: Final = "run rigops apply, which exports it too"
 
 
 def key_exported(host: Chosen, engines: Engines, done: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a backup came to, and where the key is now. Without one there is no backup."""
+    """The result of a backup, and where the key is now. Without one there is no backup."""
     program = next((one.program for one in engines.every if isinstance(one, BorgEngine)), None)
     if program is None:
         return done

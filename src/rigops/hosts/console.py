@@ -1,4 +1,4 @@
-"""Who watches work on hosts, and is asked by it: the command line, or a test."""
+"""The console of work on hosts, which also asks: the command line, or a test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class HostProgress(Protocol):
-    """What each host is doing. Used by several threads at once."""
+    """The present step of each host. Used by several threads at once."""
 
     def begin(self, host: str) -> None: ...
     def say(self, host: str, text: str) -> None: ...

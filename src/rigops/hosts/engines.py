@@ -99,7 +99,7 @@ def ask_engines(
         except KeyboardInterrupt:
             stop.set()
             names = ", ".join(progress.unfinished)
-            console.tell("", f"Interrupted: ending what runs on {names}.")
+            console.tell("", f"Interrupted: ending the work on {names}.")
             deadline = time.monotonic() + _END_S
             while progress.unfinished and time.monotonic() < deadline:
                 time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Preflight of many hosts. What it found is recorded here, and where rigops keeps records."""
+"""Preflight of many hosts. Its results are recorded here, and on hosts with records of rigops."""
 
 from __future__ import annotations
 
@@ -163,5 +163,5 @@ def _record_there(host: str, connection: Connection, command: Sequence[str]) -> 
     if done.exit_code == 0:
         return []
     said = clean(done.stderr) or f"exit status {done.exit_code}"
-    text = f"{host}: not recorded on the host ({said}), so doctor and apply know nothing of it"
+    text = f"{host}: not recorded on the host ({said}), so doctor and apply do not use it"
     return [f"{text}: log in as root, or allow sudo without a password"]

@@ -4,9 +4,9 @@
 #     last_resort.sh SECONDS
 #
 # It has to go on after units were stopped and processes killed, on a root that has become
-# read-only, while sync hangs. What matters most, the sysrq, needs no other program.
+# read-only, while sync hangs. The most important step, the sysrq, needs no other program.
 #
-# A watchdog that nobody has opened is opened last and never fed: should even the forced reboot hang,
+# An unused watchdog is opened last and never fed: should even the forced reboot hang,
 # it resets the machine by itself, mostly within a minute. One that systemd has opened is systemd's,
 # which uses it in the same way while it shuts down.
 

@@ -1,12 +1,12 @@
 #!/bin/sh
 # lock STATE RUN DPKG SECONDS: holds the lock of one apply per host while its input is open.
 #
-# The first line of input says who takes it, as a JSON object; `release` gives it back. What goes
+# The first line of input names the holder, as a JSON object; `release` gives it back. Lines
 # before `held` or in its place, one line each:
 #   stale NOTE          an earlier holder did not give it back; its note
 #   wait WHAT           processes of an earlier holder that still run, every few seconds
 #   late WHAT           and that still ran after SECONDS
-#   busy SECONDS NOTE   somebody else has held it for so long
+#   busy SECONDS NOTE   another process has held it for so long
 #   trouble KIND WHAT   no_flock, or write: the note could not be written down
 set -u
 umask 022

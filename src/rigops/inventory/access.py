@@ -31,7 +31,7 @@ _OF_SEVERAL_WORDS = {
 _OUTSIDE_UNIT_NAMES = re.compile(r"[^A-Za-z0-9:_.-]")
 _SSHFS_OPTIONS = {"IdentityFile", "UserKnownHostsFile", "ForwardAgent", "User", "Port"}
 
-UNIT_MARKER = "# Made by `rigops ssh-config --sshfs`; made anew, never edited."
+UNIT_MARKER = "# Made by `rigops ssh-config --sshfs`"
 
 # pyinfra key, ssh_config(5) option, accepted values. OpenSSH takes an option's first value: the
 # inventory's goes before that of the file that it includes, as it does for rigops.

@@ -128,7 +128,7 @@ def read(path: Path, content: bytes | None = None) -> Source:
 def execute(source: Source) -> UserFile:
     names: dict[str, object] = {"__file__": source.path}
     try:
-        # What an inventory prints must not end up in our JSON.
+        # An inventory's own output must not end up in our JSON.
         with contextlib.redirect_stdout(sys.stderr):
             exec(source.code, names)  # noqa: S102 - an inventory is the user's own Python program
     except KeyboardInterrupt:

@@ -1,1 +1,1 @@
-"""What rigops owns on a host: the record, what is to change, and what changes it."""
+"""Ownership on a host: the record, its planned changes, and the work that makes them."""

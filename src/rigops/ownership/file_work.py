@@ -82,7 +82,7 @@ _FOLDERS: Final = f"mkdir -p {PREVIOUS_FOLDER}\nchmod 700 {PREVIOUS_FOLDER}"
 
 @dataclass(frozen=True)
 class Effect:
-    """What makes a file count once it is there, or has gone; a unit is also enabled and started."""
+    """The effects of a file that is there or has gone; a unit is also enabled and started."""
 
     command: str = ""
     unit: str = ""
@@ -90,7 +90,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class FileWork:
-    """What one or more operations do to owned files. `more_effects`: those without a step."""
+    """The work of one or more operations on owned files. `more_effects`: those without a step."""
 
     before: Ownership
     steps: tuple[Step, ...] = ()
@@ -225,7 +225,7 @@ def _record(ownership: Ownership) -> str:
 class FileWorkCommand(StringCommand):
     """One exec. The engine of rigops joins several that follow each other into one.
 
-    `touches`: the facts that the effects may change. What the steps themselves change is known.
+    `touches`: the facts that the effects may change. The steps' own changes are known.
     """
 
     def __init__(self, work: FileWork, *, touches: frozenset[type[FactBase[Any]]]) -> None:

@@ -60,7 +60,7 @@ def owned_file(
 ) -> Generator[StringCommand, None, None]:
     """Have this file with this content. A ``undo_undeclared`` of the same concern ends the deploy.
 
-    What only root may read there is not shown in a plan.
+    Files that only root may read there are not shown in a plan.
 
     + concern: the deploy that wants it
     + effect: a shell command that makes a new content count
@@ -284,7 +284,7 @@ def _announce_steps(
                 path, concern = owned.path, owned.concern
             case _:
                 continue
-        # What is found there decides nothing: somebody may have opened a secret to all.
+        # The mode found there does not decide: a secret may have been opened to all.
         known = recorded.get(path)
         is_secret = after == _NOT_SHOWN or (known is not None and _is_secret(known.mode))
         now = _shown_now(host, path, before.mode, is_secret=is_secret) if before else None
@@ -293,7 +293,7 @@ def _announce_steps(
 
 
 def _shown(path: str, content: bytes, mode: int) -> str:
-    """What a plan shows of a file."""
+    """The text of a file in a plan."""
     if _is_secret(mode):
         return _NOT_SHOWN
     return _version(digest(content)) if _is_program(path) else content.decode("utf-8", "replace")
@@ -310,7 +310,7 @@ def _shown_now(host: Host, path: str, mode: int, *, is_secret: bool) -> str | No
 
 
 def _is_secret(mode: int) -> bool:
-    """What only root may read on the host is not shown in a plan."""
+    """Files that only root may read on the host are not shown in a plan."""
     return not mode & _OTHERS
 
 

@@ -1,4 +1,4 @@
-"""Lines that rigops owns in a file of somebody else's: one block between two marks.
+"""Lines that rigops owns in a foreign file: one block between two marks.
 
 A companion file that holds the same block is what the record knows: it is written, replaced and
 undone like every owned file, and its digest says whether the block is still ours. All bytes
@@ -44,7 +44,7 @@ def companion(path: str) -> str:
 
 
 def shown_path(path: str) -> str:
-    """What people know an owned file by: a companion is the file with the lines, below /etc."""
+    """The path that people know: of a companion that of the file with the lines, below /etc."""
     name = path.removeprefix(f"{_FOLDER}/etc-")
     return path if name == path else f"/etc/{name}"
 
@@ -116,8 +116,8 @@ def read_lines_file(host: Host, path: str) -> LinesFile:
         unfit = f"{path} is not plain text (UTF-8, up to 64 KiB): rigops does not edit it"
     elif parted is None:
         unfit = (
-            f"the marks of rigops in {path} are damaged: delete what is left of them and of the "
-            "lines between them"
+            f"the marks of rigops in {path} are damaged: delete their rest and the lines between "
+            "them"
         )
     parted = parted or Parted("", "", found.text)
     return LinesFile(path, found.present, found.text, parted, unfit)

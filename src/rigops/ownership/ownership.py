@@ -27,7 +27,7 @@ PREVIOUS_FOLDER = "/var/lib/rigops/previous"
 MADE = "made"  # in the place of a digest: the host makes the content, and any is ours
 
 _SCHEMA = "rigops.owned/1"
-# What version 0.1 recorded for another concern than the one that has it now.
+# Files that version 0.1 recorded for another concern than their present one.
 _MOVED = {
     ("base", "/etc/rigops/notify"): "monitoring",
     ("base", "/usr/local/libexec/rigops/notify"): "monitoring",
@@ -52,7 +52,7 @@ class WantedFile:
         return found.digest == self.digest and not self.drift(found)
 
     def drift(self, found: Present) -> str:
-        """What differs beside the content."""
+        """Differences beside the content."""
         found_and_declared = (
             ("it", found.kind or "a file", "a file"),
             ("the owner", found.owner, ROOT),
@@ -139,7 +139,7 @@ class Write:
 
     record: OwnedFile
     before: Present | None
-    backup: Previous | None  # of somebody else, there now: to be copied aside first
+    backup: Previous | None  # foreign and there now: to be copied aside first
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Make:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Ours and still declared, but changed by somebody: show it, copy it aside, overwrite it."""
+    """Ours and still declared, but changed since: show it, copy it aside, overwrite it."""
 
     record: OwnedFile
     before: Present
@@ -162,7 +162,7 @@ class Conflict:
 class InPlace:
     path: str
     concern: str
-    foreign: bool  # satisfied by somebody else's file: not owned, never removed
+    foreign: bool  # satisfied by a foreign file: not owned, never removed
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Remove:
 
 @dataclass(frozen=True)
 class Show:
-    """No longer declared, but changed by somebody: left alone, and shown in the plan."""
+    """No longer declared, but changed since: left alone, and shown in the plan."""
 
     owned: OwnedFile
     found: Present
@@ -206,7 +206,7 @@ class Ownership:
 
     @classmethod
     def from_state(cls, state: RigopsState) -> Ownership:
-        """RigopsError where it is lost, damaged or incomplete: nobody could undo those files."""
+        """RigopsError where it is lost, damaged or incomplete: those files could not be undone."""
         if not state.are_files_known:
             raise RigopsError(
                 Problem(

@@ -1,7 +1,7 @@
-"""What apt would know with one more file of sources: asked without a change of the host.
+"""The answers of apt with one more file of sources, without a change of the host.
 
-apt is asked without its locks and without its cache of the lists, which it would write. What it
-would do if one more file of sources were there is asked beside the host's own configuration:
+apt is asked without its locks and without its cache of the lists, which it would write. The
+question with one more file of sources is asked beside the host's own configuration:
 everything that apt would write goes to a folder that lives as long as the question. Its lists are
 links to the host's, and its configuration is the host's without what runs after an update. apt
 learns of packages of the vault that are not on the host yet by the text of a `Packages` file.
@@ -18,9 +18,9 @@ from rigops.vault.pinned_set import SOURCE as VAULT
 
 LONGEST_S: Final = 120  # of fetching the lists of the one source
 
-_INDEX: Final = "# rigops: what follows is the Packages file of the vault"
+_INDEX: Final = "# rigops: the Packages file of the vault"
 
-# Whoever asks finds the lists in $lists, and what was wrong with the source in $trouble.
+# The caller finds the lists in $lists, and errors of the source in $trouble.
 # A configuration that is named in APT_CONFIG is read before the host's, hence the second one.
 # apt puts a new file in the place of a link, and never writes through one.
 BESIDE: Final = rf"""

@@ -1,4 +1,4 @@
-"""What dpkg has of some packages, what is unfinished or at work, and how versions compare. Pure."""
+"""dpkg's states of packages, its unfinished or running work, and comparing versions. Pure."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _parts(text: str) -> list[tuple[tuple[int, ...], tuple[int, str]]]:
 
 
 def _number(digits: str) -> tuple[int, str]:
-    """In the order of the numbers, however many digits somebody gives one."""
+    """In the order of the numbers, of any length."""
     significant = digits.lstrip("0")
     return len(significant), significant
 

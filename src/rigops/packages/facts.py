@@ -21,7 +21,7 @@ from rigops.probe.script import PATH
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 
-# The first who holds a lock that installing takes, or that means that the lists are being renewed.
+# The first holder of a lock that installing takes, or that means that the lists are being renewed.
 # The list moves while locks come and go, so it is read before anything is done about a line.
 # Numbers of devices differ between /proc/locks and stat, so open files tell two inodes apart.
 HOLDER: Final = r"""
@@ -62,7 +62,7 @@ STATUS: Final = "${db:Status-Abbrev}"
 _ROW: Final = rf"{STATUS}\t${{Package}}\t${{Architecture}}\t${{Version}}\t${{Config-Version}}\n"
 UNFINISHED: Final = r"^.([HUFWt]|.R)"
 
-_APT_S: Final = 60  # it reads all lists anew, twice, on a slow machine too
+_APT_S: Final = 60  # it reads all lists again, twice, on a slow machine too
 
 _STATE: Final = f"""{HOLDER}
 state() {{
@@ -184,7 +184,7 @@ class Dpkg(FactBase[DpkgState]):
 
 
 class AptWould(FactBase[Simulated]):
-    """What apt would do for words such as `name`, `name=version` and `name-`.
+    """The plan of apt for words such as `name`, `name=version` and `name-`.
 
     `source`: the text of a file of sources, as if it were there already.
     """

@@ -1,9 +1,9 @@
 """The sh script that has apt make the announced changes on a host, in one exec. Pure.
 
-Two parts. The first waits for whoever has apt's locks, asks apt once more, and ends here if its
-output is not what was announced; a line every second ends it where nobody listens any more. The
-second is a session of its own, with a log for its output: it comes to its end even if the
-connection does not, or whoever waits here is ended. Lines on stdout report progress.
+Two parts. The first waits for apt's locks, simulates once more, and ends here if its output is not
+what was announced; a line every second ends it once the connection is gone. The second is a session
+of its own, with a log for its output: it comes to its end even if the connection does not, or
+its caller is ended. Lines on stdout report progress.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def waiting(lock_wait_s: int) -> str:
 
 
 def finishing(lock_wait_s: int, words: Sequence[str]) -> str:
-    """What an earlier run was cut off in: apt's own order of things is lost, the pin is not.
+    """Work of an interrupted run: apt's own order of it is lost, the pin is not.
 
     `words`: what that run was to bring. A package that was being unpacked, and whose old version
     apt could have, apt calls repaired and leaves as it is.
@@ -168,7 +168,7 @@ def finishing(lock_wait_s: int, words: Sequence[str]) -> str:
         f"{apt} {shlex.join(('install', *words))} || exit\nfi\n"
         f"rm -f {WORK_RECORD}"
     )
-    say = "echo 'apt finishes what an earlier run was cut off in'"
+    say = "echo 'apt finishes the work of an interrupted run'"
     return _whole([f"wait_for_locks {lock_wait_s}", say, shlex.join(("apart", work))])
 
 
@@ -185,7 +185,7 @@ def script(work: Installing) -> str:
         steps.append(f"if [ -e {path} ]; then echo {why} >&2; exit 1; fi")
     if work.repairs:
         steps += [
-            "echo 'dpkg finishes what it was interrupted in'",
+            "echo 'dpkg finishes interrupted work'",
             shlex.join(("apart", f"exec dpkg --configure -a {_FORCE}")),
         ]
     if work.printed:
@@ -199,7 +199,7 @@ def script(work: Installing) -> str:
 
 
 def _acting(work: Installing) -> Iterator[str]:
-    """What is not to be left half done."""
+    """Steps that must not be left half done."""
     yield "set -eu"
     yield SHELL.rstrip()
     yield _put(WORK_RECORD, work.work)

@@ -136,7 +136,7 @@ class _Asked:
 
 
 def _answer(host: Host, asked: _Asked) -> Installing | str | None:
-    """What is to be done, or what blocks it."""
+    """The work to be done, or its blocker."""
     if asked.request.fault:
         return asked.request.fault
     state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)
@@ -302,7 +302,7 @@ def held(
 ) -> Generator[StringCommand, None, None]:
     """Hold these packages, and release those that the concern held before and does not name.
 
-    A package that somebody else holds stays held when it is not named any more.
+    A package with another tool's hold stays held when it is not named any more.
 
     + names: all of the concern's; they are installed by then
     + declared: whether anything of the concern is declared; else releasing needs consent of its own
@@ -337,7 +337,7 @@ def held(
         return
     state: DpkgState = host.get_fact(Dpkg, names=tuple(sorted({*names, *ending})))
     if state.manager != "apt":
-        known = state.manager or "no package manager that rigops knows"
+        known = state.manager or "no known package manager"
         yield blocked(host, concern, f"packages are held with apt only, and this host has {known}")
         return
     coming = [name for name in sorted(names) if not _is_held(state, name)]
@@ -362,7 +362,7 @@ def held(
         more_effects=tuple(map(Effect, effects)),
     )
     marks = StringCommand("sh", "-s", _stdin=file_work_script(work))
-    # apt-mark itself does not wait for whoever works on packages.
+    # apt-mark itself does not wait for other package managers.
     yield StreamingCommand("sh", "-s", _stdin=waiting(_LOCK_WAIT_S), _timeout=_SLOW_S)
     yield marks
 

@@ -1,6 +1,6 @@
 """Records on a host: the packages that rigops installed, those that it holds, and its work on them.
 
-What was installed, or held, before is in neither of the first two.
+Packages and holds from before rigops are in neither of the first two.
 """
 
 from __future__ import annotations
@@ -23,21 +23,19 @@ PACKAGES_RECORD: Final = "/var/lib/rigops/packages.json"
 _PACKAGES_SCHEMA: Final = "rigops.owned_packages/1"
 _PACKAGES_FIX: Final = (
     f"repair {PACKAGES_RECORD} or restore a backup of it. If it is lost, move it away; its "
-    "packages then count as somebody else's."
+    "packages then count as not rigops'."
 )
 HOLDS_RECORD: Final = "/var/lib/rigops/holds.json"
 
 _HOLDS_SCHEMA: Final = "rigops.holds/1"
 _HOLDS_FIX: Final = (
     f"repair {HOLDS_RECORD} or restore a backup of it. If it is lost, move it away; its holds then "
-    "count as somebody else's."
+    "count as not rigops'."
 )
 WORK_RECORD: Final = "/var/lib/rigops/package_work.json"
 
 _WORK_SCHEMA: Final = "rigops.package_work/1"
-_WORK_FIX: Final = (
-    f"remove {WORK_RECORD}: what dpkg did not finish then counts as somebody else's work."
-)
+_WORK_FIX: Final = f"remove {WORK_RECORD}: dpkg's unfinished work then counts as another tool's."
 # Triggers of packages that the work itself does not change wait, or were cut off.
 _WAITING: Final = "Wt"
 
@@ -53,7 +51,7 @@ class OwnedPackage:
 
 @dataclass(frozen=True)
 class OwnedPackages:
-    """Written before they are installed: one that is not there any more is nobody's."""
+    """Written before they are installed, so one that is absent belongs to none."""
 
     packages: Mapping[str, OwnedPackage] = field(default_factory=dict)
 
@@ -103,7 +101,7 @@ class Holds:
 
 @dataclass(frozen=True)
 class PackageWork:
-    """What apt was let do last. Written before it begins, removed once nothing of it is left."""
+    """The last work of apt. Written before it begins, removed once nothing of it is left."""
 
     packages: tuple[Package, ...]
 

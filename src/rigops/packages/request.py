@@ -64,7 +64,7 @@ class PackageRequest:
 
     @property
     def fault(self) -> str | None:
-        """What apt would take for something else, or for several packages."""
+        """A word that apt would take for something else, or for several packages."""
         for name in self.names:
             if not _NAME.fullmatch(name):
                 return f"{name!a} is no name of a package"
@@ -112,7 +112,7 @@ class PackageRequest:
 def without_apt(request: PackageRequest, state: DpkgState) -> str:
     commands = _BY_HAND.get(state.manager or "")
     if commands is None:
-        return f"this host has no package manager that rigops knows; by hand: {_spelled(request)}"
+        return f"this host has no known package manager; by hand: {_spelled(request)}"
     if not _EVERYWHERE.issuperset(request.names):
         return (
             f"packages are installed with apt only, and this host has {state.manager}, whose names "
@@ -129,7 +129,7 @@ def without_apt(request: PackageRequest, state: DpkgState) -> str:
 
 
 def unfinished(state: DpkgState) -> str:
-    """What dpkg left undone; empty where it did not."""
+    """Unfinished work of dpkg; empty: none."""
     names = [f"{one.name} ({_STATES.get(one.status, 'damaged')})" for one in state.unfinished]
     if names:
         return f"dpkg did not finish with {few(names)}"

@@ -225,7 +225,7 @@ class _Own:
         return suite in self._family and any(_same(uri) in self._uris for uri in source.uris)
 
     def codename(self, source: Source, suite: str) -> str:
-        """What is `stable` today was another release on another day."""
+        """`stable` was another release on another day."""
         release = source.releases.get(suite)
         return release.codename if release and suite not in self._family else suite
 

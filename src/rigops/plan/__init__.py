@@ -1,1 +1,1 @@
-"""What an apply would do: changes, blockers, notices, consent."""
+"""The plan of an apply: changes, blockers, notices, consent."""

@@ -69,7 +69,7 @@ class PackageChanges:
 
 @dataclass(frozen=True)
 class Repair:
-    """What the package manager was interrupted in, and the command that finishes it."""
+    """Interrupted work of the package manager, and the command that finishes it."""
 
     broken: str
     command: str
@@ -101,7 +101,7 @@ class UnplannedError(RigopsError):
 
 @dataclass(kw_only=True)
 class Plan:
-    """Operations add to it. What it shows not is not changed, but for records of rigops' own.
+    """Operations add to it. Only changes that it shows are made, but for records of rigops' own.
 
     `headlines`, `blocked`, `notices`, `reboot_reasons` and `fails_until_reboot` are pairs of a
     concern and a text.
@@ -148,7 +148,7 @@ class Plan:
 
     @property
     def meaning(self) -> tuple[str, ...]:
-        """What the changes come to, a few words each."""
+        """A summary of the changes, a few words each."""
         return tuple(self._meaning())
 
     def _meaning(self) -> Iterator[str]:
@@ -177,7 +177,7 @@ class Plan:
         )
 
     def without(self, concerns: Collection[str]) -> Plan:
-        """What is applied where these are blocked."""
+        """The part that is applied where these are blocked."""
         return replace(
             self,
             headlines=tuple(one for one in self.headlines if one[0] not in concerns),

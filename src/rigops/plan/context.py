@@ -1,7 +1,7 @@
-"""What the operations of one host may do in a run of its deploys, and what they report of it.
+"""The rights and reports of one host's operations in a run of its deploys.
 
-It is all that rigops has in pyinfra's `connector_data`. Under plain pyinfra nobody can consent to
-anything, and nobody reads the plan.
+It is all that rigops has in pyinfra's `connector_data`. Under plain pyinfra there is no consent and
+no shown plan.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Provided = TypeVar("Provided")
 
 @dataclass(frozen=True, kw_only=True)
 class Consent:
-    """What a person allows beside the plan itself; confirming that implies nothing of it.
+    """Permissions beside the plan itself; confirming the plan implies none of them.
 
     `removals`: concerns that nothing declares any more and that may be undone; None: all, so that
     a plan shows them. `no_trial`: kernel arguments that no boot can try first may become permanent;
@@ -45,7 +45,7 @@ class Consent:
 class TrialOptions:
     """How a run may try new kernel arguments by one boot.
 
-    `deadline_s`: how long after its start a trial boot waits for somebody to confirm it. `cards`:
+    `deadline_s`: how long after its start a trial boot waits for its confirmation. `cards`:
     the addresses of those that have to be there then.
     """
 
@@ -93,7 +93,7 @@ def is_by_rigops(host: Host) -> bool:
 
 
 def plan_of(host: Host) -> Plan:
-    """What the operations have reported up to now."""
+    """The operations' reports so far."""
     return context_of(host).plan
 
 
@@ -112,7 +112,7 @@ def provided(host: Host, kind: type[Provided]) -> Provided | None:
 
 
 def headline(host: Host, concern: str, text: str) -> None:
-    """What the changes of a concern, if there are any, come to in a few words."""
+    """A summary of a concern's changes, if there are any."""
     plan_of(host).headlines += ((concern, text),)
 
 
@@ -165,7 +165,7 @@ def _plan_of_operation(host: Host) -> Plan:
 
 
 def notice(host: Host, concern: str, text: str) -> None:
-    """What a person should know before confirming; it blocks nobody."""
+    """A note for the person who confirms; it blocks nothing."""
     plan = plan_of(host)
     if (concern, text) not in plan.notices:
         plan.notices += ((concern, text),)
@@ -184,7 +184,7 @@ def next_step(host: Host, concern: str, text: str) -> None:
 
 
 def needs_reboot(host: Host, concern: str, reason: str, *, fails: str = "") -> None:
-    """What is configured, or is going to be, and only a reboot brings into force.
+    """Settings, present or planned, that only a reboot brings into force.
 
     `fails`: what does not work from the change until the reboot.
     """

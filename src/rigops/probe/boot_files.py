@@ -25,7 +25,7 @@ LOADER_CONFS: Final = tuple(
     f"{folder.removesuffix('/entries')}/loader.conf" for folder in LOADER_ENTRIES
 )
 
-# Files that show another way to boot, or who makes the configuration.
+# Files that show another way to boot, or another tool for the configuration.
 LIMINE: Final = tuple(
     f"{folder}/limine.conf"
     for folder in ("/boot", "/boot/limine", "/boot/EFI/limine", "/boot/efi/EFI/limine",

@@ -21,7 +21,7 @@ META: Final = "meta.json"
 MOST_BYTES: Final = 16 * 1024 * 1024  # of one file: the probe itself stops far earlier
 MOST_CONTENT: Final = 256 * 1024 * 1024  # of all files of one or several bundles
 MOST_MEMBERS: Final = 4096
-# What a parser gets to read: a section with more is incomplete, so that it is never healthy.
+# Bounds of a parser's input: a section with more is incomplete, so that it is never healthy.
 LONGEST_LINE: Final = 128 * 1024
 MOST_LINES: Final = 200_000
 BROKEN_PIPE: Final = 141  # exit code of a program whose reader is gone
@@ -46,7 +46,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Paste:
-    """What was recognized in outputs that somebody copied, and the lines that were not.
+    """The recognized parts of copied outputs, and the other lines.
 
     `hosts`: whose prompts are in it. `left_out`: how many lines of its beginning were not read.
     """

@@ -1,14 +1,14 @@
 """Shell for sections that look at what a user may write: with that user's rights, or not at all.
 
 In a home everything is its owner's to make: a link to a file of root's, also in place of a folder,
-a pipe, a file without an end. What root read there would be in a bundle that people publish.
+a pipe, a file without an end. Files that root read there would be in a bundle that people publish.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# Nobody waits for the command longer than its time, since its user can stop it at any moment.
+# The command is abandoned after its time, since its user can stop it at any moment.
 AS_USER: Final = r"""
 own=${own_id:-$(id -u)} change='' limit='' apart=''
 if [ "$own" = 0 ]; then
@@ -24,7 +24,7 @@ if command -v timeout >/dev/null; then limit='timeout 7'; fi
 { read -r stat && stat=${stat##*) } && stat=${stat#* * * * } && stat=${stat%% *}; } </proc/self/stat
 if [ "$stat" != 0 ] && command -v setsid >/dev/null; then apart=setsid; fi
 # A command with a user's rights, and without our groups, environment and terminal; as much of its
-# output as is sensible. It is not run where nobody can change the user.
+# output as is sensible. It is not run where the user cannot be changed.
 as_user() { # UID GID NAME COMMAND…
     uid=$1 gid=$2 name=$3; shift 3
     if [ "$own" != "$uid" ]; then
@@ -40,7 +40,7 @@ as_user() { # UID GID NAME COMMAND…
 }
 """
 
-# PROGRAM gets the home as $1, and may use `take` and `enter`. What it prints is `KIND PATH…` or
+# PROGRAM gets the home as $1, and may use `take` and `enter`. It prints `KIND PATH…` or
 # `KIND NUMBER PATH…` of a file in that home; what begins with the path is a `setting`, and other
 # lines are dropped. `closed HOME` is added where it did not come to its end, and `unread PATH` for
 # what is there and is not read.
@@ -91,7 +91,7 @@ take() {{ # FUNCTION FILE…
     done
     [ $# = 0 ] || "$call" "$@"
 }}
-enter() {{ # FOLDER…: says of which nobody can tell what is in them
+enter() {{ # FOLDER…: names those whose content cannot be known
     for folder; do
         [ -e "$folder" ] || [ -L "$folder" ] || continue
         [ -d "$folder" ] && [ -r "$folder" ] && [ -x "$folder" ] || echo "unread $folder"

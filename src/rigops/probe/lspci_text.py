@@ -74,7 +74,7 @@ class Block:
 
 
 def split(lines: list[str]) -> tuple[list[Block], list[str]]:
-    """What follows a head belongs to it; what follows none, or looks like no lspci, is unparsed."""
+    """Lines after a head belong to it; others, or those not of lspci, are unparsed."""
     blocks: list[Block] = []
     unparsed: list[str] = []
     current: Block | None = None

@@ -1,4 +1,4 @@
-"""What the names of packages mean on the distributions that rigops supports."""
+"""The meaning of packages' names on the distributions that rigops supports."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_driver(name: str) -> bool:
 
 
 def is_driver_tool(name: str) -> bool:
-    """Versioned as the driver, and tied to it by nobody."""
+    """Versioned as the driver, and tied to it by no dependency."""
     return _TOOL.fullmatch(name) is not None
 
 

@@ -103,7 +103,7 @@ SECTIONS: tuple[Section[Any], ...] = (
     nvidia_smi_topo.NVLINKS,
 )
 
-# What people paste and no host is asked for: outputs of programs that they ran.
+# Outputs that people paste and no host is asked for.
 PASTED: tuple[Section[Any], ...] = (
     p2p_bandwidth_test.SECTION,
     nvbandwidth.SECTION,

@@ -23,7 +23,7 @@ MOST_BYTES: Final = 4 * 1024 * 1024  # of one section
 
 _LANE_BYTES: Final = MOST_BYTES + 4096
 
-# What is asked one after the other needs more time than one of it, on a slow host. All of it is
+# Several sections in a row need more time than one of them, on a slow host. All of it is
 # asked in one shell first, for so long.
 _SHARED_S: Final = 20
 _TOGETHER_S: Final = 6
@@ -42,7 +42,7 @@ _UNIT_FOLDERS: Final = (
 
 _TOOLS = r"""
 unset CDPATH
-# What is secret by its name, its place or its shape never leaves the host: all answers pass through
+# Text that is secret by its name, place or shape never leaves the host: all answers pass through
 # it. It takes the place of its shell.
 hide() {
     value="(\"([^\"\\]|\\\\.)*\"|'[^']*'|[^[:space:]\"'{\[][^[:space:]\"]*)"
@@ -88,7 +88,7 @@ hide() {
             s#\n##g
         }"
 }
-# What follows comes from this file or command. No content can forge the line, since nobody else
+# The lines below come from this file or command. No content can forge the line, since nobody else
 # knows the mark (no program gets it as a word), or swallow it, since it begins a line.
 block() { echo; echo "$mark == $*"; }
 # Every file that is there.
@@ -120,7 +120,7 @@ show_kernel() {
             block "$file"
             case $file in
                 /proc/sys/kernel/random/*) copy <"$file" ;;
-                /proc/sys/*) cat "$file" ;; # whoever reads such a number by bytes gets one digit
+                /proc/sys/*) cat "$file" ;; # reading such a number by bytes gives one digit
                 *) copy <"$file" ;;
             esac
         fi
@@ -234,8 +234,8 @@ done
 '
 quiet() { begin "$1" "$2"; end "$1" 0; }
 
-# What these sections say, and then what earlier lanes said, which comes on stdin. They get so many
-# seconds. Nobody waits for a lane but by reading all to its end.
+# Prints the output of these sections, then that of earlier lanes, which comes on stdin. They get so
+# many seconds. A lane ends only when all of it has been read.
 lane() { # SECONDS BYTES COMMAND…
     seconds=$1 bytes=$2; shift 2
     read -r began _ </proc/uptime || began=0
@@ -284,9 +284,9 @@ rigops_probe </dev/null
 _SUDO = "elif sudo -n sh -c : >/dev/null 2>&1; then root=1\n"
 
 _ROOTLY = r"""
-# What wants root, in one shell that has it. It gets its program on stdin, since sudo writes every
-# word of a command into the log of the host. A here-document would do, but for bash, which puts a
-# long one into a file: there may be no place for that.
+# Sections that need root, in one shell that has it. It gets its program on stdin, since sudo writes
+# every word of a command into the log of the host. A here-document would do, but for bash, which
+# puts a long one into a file: there may be no place for that.
 rootly() { # FUNCTION SECONDS BYTES
     if [ "$had" = "$root" ]; then "$1"; else lane "$2" "$3" as_root "$1"; fi
 }
@@ -337,7 +337,7 @@ def longest_s(sections: Iterable[Section[Any]]) -> float:
 
 
 def rounds(sections: Iterable[Section[Any]]) -> list[Sequence[Section[Any]]]:
-    """What needs no driver comes first."""
+    """Sections without the driver come first."""
     every = tuple(sections)
     split = ([s for s in every if not s.asks_driver], [s for s in every if s.asks_driver])
     return [one for one in split if one]
@@ -372,7 +372,7 @@ class _Round:
                 yield "\n".join((f"{share}() {{", " |\n".join(lanes), "}"))
 
     def call(self) -> str:
-        """What is exact joins behind the filter. The last of the calls waits for all."""
+        """Exact sections join behind the filter. The last of the calls waits for all."""
         calls: dict[bool, list[str]] = {False: [], True: []}
         for name, sections in self._shares.items():
             most = _LANE_BYTES * len(sections)

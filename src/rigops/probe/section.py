@@ -31,7 +31,7 @@ class Section(Generic[Facts]):
     wants_root: bool = False
     asks_driver: bool = False  # only when everything else has been answered: the driver may hang
     lane: str = ""  # those with the same name are asked one after the other
-    is_slow: bool = False  # it may need all its time on a host that is well
+    is_slow: bool = False  # it may need all its time on a healthy host
     is_exact: bool = False  # no secret in it is replaced: it is for apply, and never in a bundle
     needs: str = ""  # the command without which there is nothing to say
     # The words in the output that its parser or a check looks for. Redaction leaves them, though a

@@ -1,4 +1,4 @@
-"""What one visit to a host has collected: a typed answer for each section."""
+"""All answers of one visit to a host: a typed one for each section."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Answer(Generic[Facts]):
 
     @cached_property
     def value(self) -> Facts | None:
-        """None: not collected, which is never healthy. What an incomplete output has is true."""
+        """None: not collected, which is never healthy. Lines of an incomplete output are true."""
         if self.collected is None or not (
             self.collected.is_complete or self.collected.text.strip()
         ):

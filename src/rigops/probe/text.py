@@ -100,7 +100,7 @@ def blocks(text: str) -> dict[str, str]:
 
 
 def preamble(text: str) -> tuple[str, ...]:
-    """What precedes the first `== ` of a compound section, where nothing should."""
+    """Text before the first `== ` of a compound section, where none should be."""
     before = takewhile(lambda line: not line.startswith(_HEAD), lines(text))
     return tuple(line for line in before if line.strip())
 

@@ -238,7 +238,7 @@ def _root(change: RootChange) -> Iterator[_Row]:
     yield _Row("root", f"boots the kernel {change.kernel}")
     if change.nested:
         yield _Row("root", f"subvolumes inside move over: {', '.join(change.nested)}")
-    yield _Row("aside", f"the root of now stays as {change.aside} on its file system")
+    yield _Row("aside", f"the present root stays as {change.aside} on its file system")
     newer = change.newer
     if newer.files:
         folders = ", ".join(f"{path} ({files})" for path, files in newer.folders)

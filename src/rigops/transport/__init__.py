@@ -39,7 +39,7 @@ __all__ = [
 
 
 def import_ssh() -> None:
-    """For who can do it while others work: paramiko takes as long as a login."""
+    """For callers that can do it while others work: paramiko takes as long as a login."""
     import rigops.transport.without_invoke  # noqa: F401, PLC0415 - imported early, by one thread
     from rigops.transport import ssh  # noqa: F401, PLC0415 - imported early, by one thread
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-# What fish and csh change even between single quotes; the at sign introduces the others.
+# Characters that fish and csh change even between single quotes; the at sign introduces the others.
 _CODES: Final = {"@": "@a", "\\": "@b", "\n": "@n", "!": "@x"}
 _DECODE: Final = (
     'BEGIN{t=ARGV[1];gsub(/@b/,sprintf("%c",92),t);gsub(/@n/,sprintf("%c",10),t);'

@@ -1,4 +1,4 @@
-"""What every connection to a host can do."""
+"""The interface of every connection to a host."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Execution:
 class Connection(ABC):
     """A host that was reached. Usable from several threads; ends with close() or `with`.
 
-    Without a privilege, commands run as whoever logged in.
+    Without a privilege, commands run as the login user.
 
     A deadline that expires or a connection that is lost closes it: connect again after that.
     """

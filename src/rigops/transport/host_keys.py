@@ -43,7 +43,7 @@ class HostKeyPolicy:
 
 
 class HostKeys:
-    """What is known of one server's keys."""
+    """The known keys of one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -91,7 +91,7 @@ class HostKeys:
         if self.plain:
             old = next((key for key in self.plain if key.key_type == key_type), self.plain[0])
             raise changed_key(server, f"{key_type} {seen}", seen, old)
-        # Until the answer is written to the file, nobody else may be asked about the same key.
+        # Until the answer is written to the file, no second question about the same key is asked.
         with clock.stopped(), _ONE_QUESTION:
             self._read()
             if self.is_known(blob):
@@ -141,8 +141,8 @@ def changed_key(server: Server, now: str, seen: str | None, old: KnownKey) -> Tr
     return TransportError(
         "key_changed",
         f"{server.who}: HOST KEY CHANGED: the server shows {now}, but {old.file}:{old.line} has "
-        f"{old.key_type} {fingerprint(old.blob)}: the host was reinstalled, or somebody "
-        f"intercepts the connection",
+        f"{old.key_type} {fingerprint(old.blob)}: the host was reinstalled, or the connection "
+        f"is intercepted",
         host=server.name,
         fix=f"if the host was reinstalled: {command}",
         value=seen,

@@ -182,7 +182,7 @@ def hashed_name(name: str) -> str:
 
 
 def open_locked(file: Path) -> int:
-    """The file that has this name once the lock is there: whoever had it may have replaced it."""
+    """The file that has this name once the lock is held: its last holder may have replaced it."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

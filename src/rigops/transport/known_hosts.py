@@ -176,7 +176,7 @@ def _write(file: Path, content: bytes) -> None:
 
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    """Nobody else of rigops adds a line meanwhile."""
+    """No other rigops adds a line meanwhile."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = open_locked(file)

@@ -172,5 +172,5 @@ class _Prompts:
 
 
 def without_prompts(noise: bytes) -> bytes:
-    """What a login printed before a command, but for the prompts of sudo."""
+    """Output of a login before a command, but for the prompts of sudo."""
     return ASKED.sub(b"", noise)

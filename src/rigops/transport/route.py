@@ -113,7 +113,7 @@ class Route:
 
     @property
     def only_openssh(self) -> str:
-        """What paramiko cannot do here, or nothing."""
+        """A feature that paramiko lacks here, or nothing."""
         return next((server.only_openssh for server in self.servers if server.only_openssh), "")
 
 

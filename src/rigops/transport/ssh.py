@@ -57,9 +57,9 @@ class Packets(Packetizer):
 
 
 class Session(paramiko.Transport):
-    """Its thread fails where a session around it ended first; whoever uses it reports the loss.
+    """Its thread fails where a session around it ended first; its user reports the loss.
 
-    What is sent during a key exchange waits in a queue. In paramiko the sender waits, and where
+    Data sent during a key exchange waits in a queue. In paramiko the sender waits, and where
     that is the very thread that finishes the exchange, as when it answers to a channel that closes,
     the connection is lost after 30 s.
     """

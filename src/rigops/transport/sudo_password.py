@@ -72,7 +72,7 @@ _NO_TERMINAL: Final = (
 
 
 def _why(answer: ScriptResult) -> tuple[str, str]:
-    """What kept sudo from running a program, and what to do."""
+    """The reason why sudo did not run a program, and the fix."""
     if answer.started:
         said = clean(answer.stderr) or "no output"
         return f"sudo gives a shell that runs no program ({said})", "log in as root"
@@ -88,7 +88,7 @@ def _why(answer: ScriptResult) -> tuple[str, str]:
         )
     if any(word in words for word in _NO_TERMINAL):
         return (
-            "sudo wants a terminal",
+            "sudo asks for a terminal",
             f"remove requiretty from its sudoers file, or {_AS_ROOT}",
         )
     if any(word in words for word in _WRONG):

@@ -46,7 +46,7 @@ def put_key(store: Store, host: str, exported: str) -> Path:
     if repository is None:
         raise RigopsError(
             Problem(
-                message="what the host exported is no key of a borg repository",
+                message="the host's export is not a key of a borg repository",
                 host=host,
                 fix="see that `borg key export` works there, and run this again",
             )

@@ -48,7 +48,7 @@ would_go() {{
     apt-get -s -q -y --allow-change-held-packages -o Debug::NoLocking=1 "$@" 2>/dev/null |
         sed -n 's/^\\(Remv\\|Purg\\) \\([^ :]*\\)[^ ]* .*/\\2/p' | sort -u
 }}
-# What the driver needs and nothing else does.
+# Packages that only the driver needs.
 company() {{
     would_go autoremove >"$work/needless"
     would_go purge --autoremove "$@" >"$work/gone"
@@ -173,7 +173,7 @@ $file
 
 @dataclass(frozen=True)
 class Filled:
-    """What is stored now, with its control fields. `trouble`: why packages may be missing."""
+    """The stored packages, with their control fields. `trouble`: why packages may be missing."""
 
     records: tuple[tuple[PinnedPackage, Mapping[str, str]], ...] = ()
     trouble: str = ""

@@ -35,7 +35,7 @@ RUN_FILE_PREFIX: Final = "NVIDIA-Linux-x86_64-"  # NVIDIA's name of a .run file:
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~_-]*\.(?:deb|run)")
 _FIELD = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*):[ \t]*(?P<value>.*)")
-# What apt needs to install them. Descriptions and the like would be most of the text.
+# Fields that apt needs to install them. Descriptions and the like would be most of the text.
 _FIELDS: Final = (
     "Package", "Version", "Architecture", "Multi-Arch", "Source", "Essential", "Priority",
     "Section", "Installed-Size", "Pre-Depends", "Depends", "Recommends", "Conflicts", "Breaks",

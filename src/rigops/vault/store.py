@@ -1,4 +1,4 @@
-"""The vault of this machine: files that are named for their SHA-256, and who needs which of them.
+"""The vault of this machine: files that are named for their SHA-256, and the hosts that need them.
 
 A file with other content than its name says counts as absent. Hosts of several inventories share
 files; beside these is one document for each host with the digests that it needs. A file goes only
@@ -55,7 +55,7 @@ class Store:
         return self.folder / "sha256" / digest[:2] / digest[2:]
 
     def has(self, digest: str, size: int) -> bool:
-        """By its size, which is cheap: whoever uses a file compares its digest."""
+        """By its size, which is cheap: users of a file compare its digest."""
         try:
             return self.place(digest).stat().st_size == size
         except OSError:
@@ -141,7 +141,7 @@ class Store:
         return total
 
     def made(self, folder: Path) -> None:
-        """Make a folder in it that nobody else may write to, whatever the umask is."""
+        """Make a folder in it that only this user may write to, whatever the umask is."""
         above = self.folder.parent
         above.mkdir(parents=True, exist_ok=True)
         for one in (*reversed(folder.parents), folder):
@@ -171,12 +171,12 @@ class References:
 
     def add(self, digests: AbstractSet[str]) -> None:
         """Before the files come, so that no other host's run removes them meanwhile."""
-        with suppress(OSError, ValueError):  # absent or damaged: then nothing is known of before
+        with suppress(OSError, ValueError):  # absent or damaged: the earlier ones are unknown then
             digests = digests | _digests(self.path)
         self._write(digests)
 
     def reduce_to(self, digests: AbstractSet[str], *, locked: AbstractSet[str]) -> int:
-        """Remove what nobody needs any more, and return its bytes. `locked`: for other hosts.
+        """Remove files that no host needs, and return their bytes. `locked`: for other hosts.
 
         Nothing is removed while the document of another host cannot be read.
         """
@@ -207,7 +207,7 @@ class References:
 
 @dataclass(frozen=True, kw_only=True)
 class VaultResult:
-    """What became of a proven set: a part of the apply document.
+    """The outcome of storing a proven set: a part of the apply document.
 
     `host_bytes`: of the proven set. `trouble`: why it is incomplete, or was not fetched.
 

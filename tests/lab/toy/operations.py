@@ -47,7 +47,7 @@ def toy(level: int | None) -> None:
         owned_unit(name=UNIT, concern=NAME, unit=UNIT, content=_UNIT)
         live_level(name="The live level", level=level)
     undo_undeclared(
-        name="What is no longer declared",
+        name="Undo undeclared settings",
         concern=NAME,
         declared=level is not None,
         effects={FILE: f"rm -f {LIVE}"},

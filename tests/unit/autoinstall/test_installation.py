@@ -142,7 +142,7 @@ def test_what_a_host_says_of_itself_writes_no_lines(value: str) -> None:
 
 def test_an_unsafe_capture_is_warned_of() -> None:
     found = _decided(replace(RIG, status="not safe")).warnings
-    assert any("says not safe to wipe" in one for one in found)
+    assert any("is not safe to wipe" in one for one in found)
 
 
 def test_a_static_address_stays_and_a_link_local_one_goes() -> None:

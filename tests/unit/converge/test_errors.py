@@ -22,10 +22,10 @@ def test_what_a_connection_says_keeps_its_kind_and_its_fix() -> None:
 @pytest.mark.parametrize(
     ("sudo", "message", "fix"),
     [
-        ("sudo: a password is required", "rig: sudo wants a password", "--ask-sudo-password"),
+        ("sudo: a password is required", "rig: sudo asks for a password", "--ask-sudo-password"),
         (
             "sudo-rs: interactive authentication is required",
-            "rig: sudo wants a password",
+            "rig: sudo asks for a password",
             "--ask-sudo-password",
         ),
         ("", "rig: the login is not root, and sudo is not installed", "log in as root"),

@@ -186,7 +186,7 @@ def test_work_of_a_lost_run_is_waited_for_and_told(
 
     lock = take_it(LEE, tell=tell)
 
-    assert told[0].startswith(f"waiting for what may be left of an earlier run: sh -c {ends} ")
+    assert told[0].startswith(f"waiting for possible work of an earlier run: sh -c {ends} ")
     assert "(pid " in told[0]
     assert lock.notice
     begun.release()

@@ -51,7 +51,7 @@ def test_an_idle_link_is_slow_and_well() -> None:
         ("2.5,1", "16.0,16", 1, "warn", "x1 where x16 is possible"),
         ("2.5,4", "16.0,8", 4, "warn", "x4 where x8 is possible"),
         ("2.5,8", "16.0,8", 8, "info", "x8 of x16, all that its slot gives"),
-        ("2.5,8", "-,-", 8, "info", "what its slot gives is not known"),
+        ("2.5,8", "-,-", 8, "info", "its slot's lanes are not known"),
         ("2.5,1", "-,-", 1, "warn", "x1 where x16 is possible"),
     ],
 )

@@ -32,7 +32,7 @@ def test_files_as_rigops_wrote_them_are_well() -> None:
     ("file", "says"),
     [
         ("", "gone"),
-        (f"8180 0:0 {THEIRS}", "somebody changed its content"),
+        (f"8180 0:0 {THEIRS}", "its content was changed"),
         (f"8180 1000:0 {OURS}", "the owner is 1000:0, declared 0:0"),
         (f"81b6 0:0 {OURS}", "the mode is 0666, declared 0600"),
         ("a1ff 0:0 -", "a symbolic link"),

@@ -162,7 +162,7 @@ def test_a_folder_in_the_place_of_the_private_one_is_not_taken_for_it(
 
     with (
         open_folder(str(home)) as folder,
-        pytest.raises(OSError, match="somebody else"),
+        pytest.raises(OSError, match="another program"),
         make_private(folder.entry("made")),
     ):
         pass

@@ -133,7 +133,7 @@ def test_a_module_that_did_not_build_is_told_with_the_command_that_shows_why(rig
 def test_another_version_of_the_module_is_named(rig: Rig) -> None:
     rig.has(f"{DKMS}/nvidia-current.ko", "550.163.01")
 
-    assert "What it has is 550.163.01, which is not what is pinned." in rig.judge()
+    assert "It has 550.163.01 instead of the pinned one." in rig.judge()
 
 
 @IN_TURN

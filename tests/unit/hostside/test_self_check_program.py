@@ -237,7 +237,7 @@ def test_values_of_a_program_that_does_not_say_how_many_are_not_understood(rig: 
     rig.declare(rig.concern("other", text))
 
     (row,) = rig.of("rigops.selfcheck", 3)
-    assert row[2:] == ["other", "its check said: setting x"]
+    assert row[2:] == ["other", "output of its check: setting x"]
 
 
 @pytest.mark.parametrize(
@@ -261,9 +261,9 @@ def test_it_ends_as_doctor_does(rig: Rig, status: str, code: int) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("exit 0", "its check said: it printed nothing"),
-        ("echo 'Segmentation fault'", "its check said: Segmentation fault"),
-        ("printf 'finding\\tgreat\\tx\\ty\\tz\\n'", "its check said: finding great x y z"),
+        ("exit 0", "output of its check: it printed nothing"),
+        ("echo 'Segmentation fault'", "output of its check: Segmentation fault"),
+        ("printf 'finding\\tgreat\\tx\\ty\\tz\\n'", "output of its check: finding great x y z"),
     ],
 )
 def test_a_check_that_says_nothing_of_use_is_unknown(rig: Rig, text: str, says: str) -> None:
@@ -344,7 +344,7 @@ def test_without_a_declaration_as_many_cards_as_were_proven_are_expected(rig: Ri
     ("change", "says"),
     [
         ("rm {}", "the file is gone"),
-        ("echo theirs >{}", "somebody changed its content"),
+        ("echo theirs >{}", "its content was changed"),
         ("chmod 600 {}", "its mode is 0600, rigops wrote 0644"),
         ("ln -sf /etc/passwd {}", "it is no regular file"),
     ],

@@ -1,1 +1,1 @@
-"""What the programs of all engines share on a host: paths, mounts, subvolumes, output, one run."""
+"""Common parts of all engines' programs on a host: paths, mounts, subvolumes, output, one run."""

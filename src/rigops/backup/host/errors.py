@@ -1,4 +1,4 @@
-"""What a person reads when something on this host failed."""
+"""Texts for people when something on this host failed."""
 
 from __future__ import annotations
 

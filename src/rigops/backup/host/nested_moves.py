@@ -18,7 +18,7 @@ _BESIDE = ".rigops-aside"
 
 
 def move_nested(old: str, new: str, nested: Iterable[str]) -> list[str]:
-    """What was in their place and has another name now, from the top of `new`.
+    """Move them; return the displaced ones by their new names, from the top of `new`.
 
     Those directly inside come with all that is in them. One that is moved already is left alone.
     """

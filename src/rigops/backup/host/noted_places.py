@@ -34,7 +34,7 @@ _PLACES_LOCK = f"{RUN}/file_systems.lock"
 def find_place(path: str, *, accepts_moved: bool = False) -> NotedPath | None:
     """Where it is now. An error where that is another file system than at its last backup.
 
-    None: it is not there, or a user's link leads to it, which whoever opens it reports.
+    None: it is not there, or a user's link leads to it, which opening it reports.
     """
     found = _look_at(path)
     before = read_noted().get(path)
@@ -76,7 +76,7 @@ def demand_mounted(path: str) -> None:
 
 
 def note_restored(path: str) -> None:
-    """What is declared at the path, or below it, has come back where it is now.
+    """Declared paths at the path, or below it, have come back at their present place.
 
     Below, a folder without anything may be where another subvolume was.
     """

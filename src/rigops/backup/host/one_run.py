@@ -43,7 +43,7 @@ def end_in_order() -> None:
 
 
 def go_on_to_the_end() -> None:
-    """What is half swapped would be worse than a moment's wait."""
+    """A half-finished swap would be worse than a moment's wait."""
     for one in _ENDING:
         signal.signal(one, signal.SIG_IGN)
 
@@ -52,7 +52,7 @@ def go_on_to_the_end() -> None:
 def only_run(
     path: str = _LOCK_FILE, *, wait_s: float = 0.0, works_on: str = "the snapshots"
 ) -> Iterator[None]:
-    """Whoever has it is named to the second one."""
+    """The second one names the holder."""
     Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
         end = time.monotonic() + wait_s

@@ -1,4 +1,4 @@
-"""What the program prints: sentences for the journal, or JSON lines for rigops."""
+"""The program's output: sentences for the journal, or JSON lines for rigops."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def run_program(parser: argparse.ArgumentParser, commands: Iterable[Callable[[An
         return 1
     except Interrupted as interruption:
         return interruption.code
-    except BrokenPipeError:  # nobody reads any more: whoever asked is gone
+    except BrokenPipeError:  # the reader is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:

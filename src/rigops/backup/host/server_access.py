@@ -1,4 +1,4 @@
-"""What a person does on a server so that it lets a key of this host in."""
+"""The steps on a server that let a key of this host in."""
 
 from __future__ import annotations
 

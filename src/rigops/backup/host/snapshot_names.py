@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 STORE = ".rigops/snapshots"  # below the top level of a file system
-KINDS = ("timer", "manual", "apply", "rollback")  # who asked for it; retention is for the first two
+KINDS = ("timer", "manual", "apply", "rollback")  # its origin; retention is for the first two
 
 _NAME_SHAPE = re.compile(r"(?P<at>[0-9]{8}T[0-9]{6}Z)-(?P<kind>[a-z]+)")
 
@@ -28,7 +28,7 @@ class SnapshotName(NamedTuple):
 
 
 def parse_snapshot_name(text: str) -> SnapshotName | None:
-    """None: somebody else's."""
+    """None: not one of rigops."""
     shape = _NAME_SHAPE.fullmatch(text)
     if shape is None or shape["kind"] not in KINDS:
         return None
@@ -49,7 +49,7 @@ def path_of(folder: str) -> str:
 
 
 def is_folder_name(text: str) -> bool:
-    """Not one of somebody else, whatever its bytes are."""
+    """No foreign one, whatever its bytes are."""
     if not text.isascii() or text in {".", ".."}:
         return False
     return text == folder_of(path_of(text)) and path_of(text).isprintable()

@@ -31,8 +31,8 @@ _READ_ONLY = 1  # BTRFS_ROOT_SUBVOL_RDONLY
 class Subvolume(NamedTuple):
     """`path`: from the top level, which itself is empty. UUIDs are empty where there is none.
 
-    `is_received`: a receive of it has ended, whoever writes to it later. `generation`, `made_in`:
-    of the file system, when it was last changed, and when it was made.
+    `is_received`: a receive of it has ended, even if it is written to later. `generation`,
+    `made_in`: of the file system, when it was last changed, and when it was made.
     """
 
     number: int
@@ -73,8 +73,8 @@ def subvolume_at(folder: Folder, path: str = "") -> Subvolume | None:
 def subvolumes_below(folder: Folder, path: str = "", depth: int = 0) -> Iterator[Subvolume]:
     """All that are inside of this one, each after the one that it is in.
 
-    `path`: of the folder, from the top level. What cannot be reached by its name is left out: it
-    is moved just now, or lies too deep.
+    `path`: of the folder, from the top level. A subvolume that cannot be reached by its name is
+    left out: it is moved just now, or lies too deep.
     """
     for number, holder in _references(folder):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a killed restore left behind: it is removed, or brought to its end."""
+"""Remains of a killed restore: they are removed, or the restore is finished."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def clear_unfinished(output: Output) -> None:
-    """Nothing else runs meanwhile. What cannot be reached now is left for the next run."""
+    """Nothing else runs meanwhile. Places that cannot be reached now are left for the next run."""
     found = read_unfinished()
     if found is None:
-        forget()  # there is none, or nobody can read it
+        forget()  # there is none, or it is unreadable
         return
     try:
         if not _is_reachable(found.path):
@@ -40,7 +40,7 @@ def clear_unfinished(output: Output) -> None:
             output.notice(f"removed {found.path}, which an interrupted restore left")
         if found.moves:
             for one in _finish_moves(found.moves):
-                output.notice(f"moved {one} into what an interrupted restore put in place")
+                output.notice(f"moved {one} into the place that an interrupted restore filled")
     except FileNotFoundError:
         pass  # a user has moved what is above
     except (HostError, OSError) as error:

@@ -1,4 +1,4 @@
-"""File systems of this machine: their top levels, mounted where nobody else sees them."""
+"""File systems of this machine: their top levels, mounted for this program only."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Source(NamedTuple):
 
 
 def leave_mounts_of_others() -> None:
-    """What this process mounts from now on ends with it, however it ends."""
+    """Later mounts of this process end with it, however it ends."""
     c_library = ctypes.CDLL(None, use_errno=True)
     if c_library.unshare(_NEW_MOUNTS) != 0 or (
         c_library.mount(b"none", b"/", None, _RECURSIVE | _SLAVE, None) != 0

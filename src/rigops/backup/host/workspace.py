@@ -33,7 +33,7 @@ class Moves(NamedTuple):
 
 
 class Unfinished(NamedTuple):
-    """What a restore makes or swaps just now."""
+    """Folders that a running restore makes or swaps."""
 
     path: str
     moves: Moves | None = None

@@ -7,7 +7,7 @@
 #            gpus COUNT
 #            port ADDRESS WORD [WAS]    between two of them; WAS: before `off` cleared it
 #            apart ADDRESS WORD WAS     cleared by `off`, and between no two of them any more
-#            lockdown                   the kernel lets nobody write
+#            lockdown                   the kernel allows no write
 #          WORD is `none` where a port has no ACS, and `unreadable`.
 #
 # Addresses change with the cards, so nothing is remembered but the words of this boot. Only bridges

@@ -44,7 +44,7 @@ def _records() -> tuple[HostRecord, ...]:
 
 
 def _is_another_path(change: Change) -> bool:
-    """What lies between the cards is no part of the state that a proof is recorded for."""
+    """Ports between the cards are no part of the state that a proof is recorded for."""
     return change.kind == "setting"
 
 

@@ -1,4 +1,4 @@
-"""What the ports between a host's GPUs redirect, as the host-side program reports it."""
+"""Redirection by the ports between a host's GPUs, as reported by the host-side program."""
 
 from __future__ import annotations
 

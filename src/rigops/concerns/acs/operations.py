@@ -45,7 +45,7 @@ def acs(*, redirect: AcsRedirect | None) -> None:
             _spare_the_jobs()
         is_declared = redirect is not None
         redirection_back(name="Ports between the cards", declared=is_declared)
-        undo_undeclared(name="What is no longer declared", concern=CONCERN, declared=is_declared)
+        undo_undeclared(name="Undo undeclared settings", concern=CONCERN, declared=is_declared)
         return
     seen = host.get_fact(Acs)
     boot = host.get_fact(Boot)
@@ -116,7 +116,7 @@ def redirection_back(*, declared: bool) -> Generator[FileWorkCommand, None, None
         headline(host, CONCERN, f"ACS redirection again on {len(cleared)} port{plural}")
     for port in cleared:
         _announce(port, port.restored)
-    # Not the installed one, which somebody may have changed.
+    # Not the installed one, which may have been changed.
     command = shlex.join(("sh", "-c", pack(ports.PROGRAM).text, ports.PROGRAM, "back"))
     work = FileWork(before=owned, more_effects=(Effect(command),))
     yield FileWorkCommand(work, touches=frozenset({Acs}))

@@ -95,7 +95,7 @@ def remove_ipc(*, wanted: bool, around: HostState) -> LimitPlan:
     content = f"{MADE}[Login]\n{_KEY}={'yes' if wanted else 'no'}\n"
     return LimitPlan(
         (PlannedFile(LOGIND, content, REREAD_LOGIND, live=around.remove_ipc in {None, wanted}),),
-        (f"{overriding} as {_KEY}, which overrides what is declared",) if overriding else (),
+        (f"{overriding} as {_KEY}, which overrides the declaration",) if overriding else (),
     )
 
 
@@ -134,7 +134,7 @@ def _sized(
     used = found.shm_used_bytes
     if wanted.bytes is not None and used is not None and used > wanted.bytes:
         text = f"{SHM} holds {used} bytes now, more than the declared {declared}"
-        return LimitPlan(blockers=(f"{text}: end what uses it, or delete what was left there",))
+        return LimitPlan(blockers=(f"{text}: end its users, or delete the files left there",))
     before, now = _planned(around), found.shm_bytes
     # Unknown counts as live: else every run would do it again.
     live = now is None or wanted.bytes is None or abs(now - wanted.bytes) < _SLACK
@@ -152,7 +152,7 @@ def _sized(
 
 
 def _planned(around: HostState) -> _Size:
-    """What it is without us: fstab's size, or the kernel's own."""
+    """Its size without rigops: fstab's, or the kernel's own."""
     option = _option(around.planned_shm) or "50%"
     found = _size(option, around.memory_bytes)
     return _Size(option, found.bytes if found else None)
@@ -183,10 +183,10 @@ def _option(mount: Mount | None) -> str:
 
 @dataclass(frozen=True)
 class NcclLines:
-    """Declared variables against the lines of somebody else."""
+    """Declared variables against foreign lines."""
 
     ours: tuple[str, ...]  # lines to be added by us
-    conflicts: tuple[str, ...]  # somebody else's, with another value: ours are not written
+    conflicts: tuple[str, ...]  # foreign, with another value: ours are not written
 
 
 def nccl_headline(block: str, ours: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the limits of a host depend on besides rigops: the files of others, memory, the kernel."""
+"""Influences on a host's limits besides rigops: foreign files, memory, the kernel."""
 
 from __future__ import annotations
 

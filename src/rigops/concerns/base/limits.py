@@ -1,4 +1,4 @@
-"""What limits share, and limits of processes: locked memory and open files.
+"""Common parts of limits, and limits of processes: locked memory and open files.
 
 A daemon of systemd has a main file, and drop-ins of which the last by name wins. For logins
 pam_limits reads /etc/security/limits.conf, then limits.d; there the wildcard does not include root
@@ -86,7 +86,7 @@ def as_bytes(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Setting:
-    """Where somebody set a key, and to what."""
+    """Where a key is set, and to which value."""
 
     path: str
     value: str
@@ -192,7 +192,7 @@ def _of_services(wanted: Mapping[Item, Bound], around: HostState) -> LimitPlan:
         if theirs.already(means):
             continue
         if overriding := theirs.overrides(means):
-            blockers.append(f"{overriding} as {key}, which overrides what is declared")
+            blockers.append(f"{overriding} as {key}, which overrides the declaration")
         ours.append(f"{key}={'infinity' if bound == UNLIMITED else bound}\n")
         live = live and now[item] in {None, bound}
     content = f"{MADE}[Manager]\n{''.join(ours)}"
@@ -233,7 +233,7 @@ def _at_logins(wanted: Mapping[Item, Bound], configured: Sequence[Configured]) -
         own += [one for one in theirs if one.domain not in _EVERYBODY and _value(one) != value]
     return LimitPlan(
         (PlannedFile(LOGINS, f"{MADE}{''.join(ours)}"),) if ours else (),
-        tuple(f"{one.file} overrides what is declared: {one.line}" for one in dict.fromkeys(later)),
+        tuple(f"{one.file} overrides the declaration: {one.line}" for one in dict.fromkeys(later)),
         tuple(f"{one.domain} keeps a limit of its own ({one.file}: {one.line})" for one in own),
     )
 

@@ -1,4 +1,4 @@
-"""What every rig needs before its GPUs: limits of processes, NCCL's settings.
+"""Basic settings of every rig: limits of processes, NCCL's settings.
 
 With a blocker nothing of the concern is changed: neither added nor undone.
 """
@@ -107,7 +107,7 @@ def _undo(owned: Collection[str], *, is_declared: bool) -> None:
     if _NCCL in gone:
         effects[_NCCL] = absence(host, CONCERN, decide.NCCL_CONF)  # it may have to stay
     undo_undeclared(
-        name="What is no longer declared", concern=CONCERN, declared=is_declared, effects=effects
+        name="Undo undeclared settings", concern=CONCERN, declared=is_declared, effects=effects
     )
     if _NCCL in gone:
         show_lines_change(host, decide.NCCL_CONF)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -I
-# Made by rigops for the hosts that declare borg; made anew, never edited.
+# Made by rigops for the hosts that declare borg; edits are overwritten.
 """borg [--json] COMMAND: backs up to a borg repository, lists, restores, and proves that it can.
 
 What is declared is in /etc/rigops/borg.json. The passphrase comes as systemd's credential

@@ -127,7 +127,7 @@ def back_up(declared: Borg, *, vault: str | None) -> None:
     if decide.is_remote(repository) and not decide.is_initialized(declared, _state()):
         public_key = host.get_fact(BorgHostFact).public_key
         next_step(host, CONCERN, decide.access_step(host.name, repository, public_key))
-    undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
+    undo_undeclared(name="Undo undeclared settings", concern=CONCERN, effects=_ABSENCES)
     if any(change.concern == CONCERN for change in plan_of(host).changes):
         headline(host, CONCERN, f"backups of {', '.join(declared.paths)} to {repository}")
 
@@ -141,7 +141,7 @@ def watch(declared: Borg) -> None:
         content=decide.watched(declared),
         mode=0o600,
     )
-    undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
+    undo_undeclared(name="Undo undeclared settings", concern=CONCERN, effects=_ABSENCES)
 
 
 def borg_undeclared(*, declared: bool) -> None:
@@ -150,7 +150,7 @@ def borg_undeclared(*, declared: bool) -> None:
         state = _state()
         notice(host, CONCERN, decide.undone_notice(state.repository.location if state else ""))
     undo_undeclared(
-        name="What is no longer declared", concern=CONCERN, declared=declared, effects=_ABSENCES
+        name="Undo undeclared settings", concern=CONCERN, declared=declared, effects=_ABSENCES
     )
 
 

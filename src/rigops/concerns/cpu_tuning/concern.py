@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _EXPLANATION: Final = """The CPU has the declared governor and highest frequency.
 
 Compares `cpu_governor` and `cpu_max_freq` with each policy in sysfs, as plan does; with
-acpi-cpufreq the highest P-state up to the limit has to be set. A difference is a warning, and what
-the driver does not take fails. It is skipped without a declaration, and where the kernel scales no
-frequency, as in most virtual machines.
+acpi-cpufreq the highest P-state up to the limit has to be set. A difference is a warning, and a
+value that the driver does not take fails. It is skipped without a declaration, and where the kernel
+scales no frequency, as in most virtual machines.
 """
 _GOVERNORS: Final = (
     "performance", "powersave", "schedutil", "ondemand", "conservative", "userspace",

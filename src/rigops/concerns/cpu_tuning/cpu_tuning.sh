@@ -5,7 +5,7 @@
 #          changed of it goes back
 #   back   the same as `set - -`
 #
-# The kernel makes its policies anew at a boot and when a driver changes its mode, so a record counts
+# The kernel makes new policies at a boot and when a driver changes its mode, so a record counts
 # for one boot and one driver. A policy without a readable governor has no CPU online.
 set -u
 umask 022
@@ -18,7 +18,7 @@ get() { # FILE: into value
     { read -r value <"$1"; } 2>/dev/null || [ -n "$value" ]
 }
 
-# What was there before, of this policy and driver: was_governor, was_khz, was_preference.
+# The values before, of this policy and driver: was_governor, was_khz, was_preference.
 find_earlier() { # FOLDER
     was_governor=- was_khz=- was_preference=-
     line=$(echo "$had" | grep "^${1##*/policy} $driver ") || return 0
@@ -27,7 +27,7 @@ find_earlier() { # FOLDER
     was_governor=$3 was_khz=$4 was_preference=$5
 }
 
-# What holds of a cap here, into held: a frequency that the driver has; `-` where it caps nothing.
+# The effect of a cap here, into held: a frequency that the driver has; `-` where it caps nothing.
 find_held() { # FOLDER KHZ
     held=-
     [ "$2" != - ] || return 0
@@ -119,7 +119,7 @@ look_at() { # FOLDER KHZ
     find_held "$1" "$2"
 }
 
-# What has gone back is no longer noted.
+# Values that went back are no longer noted.
 bring() { # FOLDER GOVERNOR
     if [ "$2" != - ]; then
         turn "$1" scaling_governor "$2"

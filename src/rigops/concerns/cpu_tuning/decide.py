@@ -1,4 +1,4 @@
-"""What a person should know of a declaration, and of what would undo it. Pure."""
+"""Notes on a declaration, and on programs that would undo it. Pure."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def states(declared: Declared, snapshot: HostSnapshot) -> list[State]:
 
 
 def notices(declared: Declared, found: CpuFreq) -> Iterator[str]:
-    """What a person should know of what will hold."""
+    """Notes on the values that will hold."""
     policies = in_use(found)
     khz = declared.khz
     if khz:
@@ -141,7 +141,7 @@ def _alike(
 
 
 def rivals(units: Units) -> Iterator[str]:
-    """What a person should turn off before the declaration can hold."""
+    """Programs that a person should turn off before the declaration can hold."""
     for name, does in (*_DAEMONS.items(), *_AT_BOOT.items()):
         unit = units.unit(name)
         if unit is None or not unit.exists:

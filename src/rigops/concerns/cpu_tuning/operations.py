@@ -42,7 +42,7 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
     declared = Declared(governor, khz)
     if declared == Declared():
         policies_undone(name="CPU policies")
-        undo_undeclared(name="What is no longer declared", concern=CONCERN, declared=False)
+        undo_undeclared(name="Undo undeclared settings", concern=CONCERN, declared=False)
         return
     found = host.get_fact(CpuFreq)
     policies = decide.in_use(found)
@@ -83,7 +83,7 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
         declared=declared,
         command=shlex.join((_INSTALLED, "set", *words)),
     )
-    undo_undeclared(name="What is no longer declared", concern=CONCERN)
+    undo_undeclared(name="Undo undeclared settings", concern=CONCERN)
 
 
 @operation()

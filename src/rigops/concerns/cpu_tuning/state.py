@@ -66,7 +66,7 @@ class Declared(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What a policy had before rigops changed it; None: rigops did not change that."""
+    """A policy's value before rigops changed it; None: rigops did not change that."""
 
     governor: str | None
     khz: int | None

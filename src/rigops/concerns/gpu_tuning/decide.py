@@ -81,7 +81,7 @@ class Declared:
 
 
 class _RefusedError(Exception):
-    """What a card does not accept."""
+    """Declared values that a card does not accept."""
 
 
 def find_cards(report: SmiReport, catalog: Catalog) -> tuple[TunedCard, ...]:
@@ -103,7 +103,7 @@ def unreadable(report: SmiReport, lost: Iterable[LostCard] = ()) -> str:
     if report.failure == "lost":
         return f"{sentence(lost) or 'a card is lost'}, so nothing is set. fix: {ADVICE}"
     if report.failure is None and report.gpus:
-        cut = "the output of nvidia-smi is cut, so what the cards have is not known"
+        cut = "the output of nvidia-smi is cut, so the cards' values are not known"
         return "" if report.is_complete else f"{cut}. fix: run this again"
     line = report.failure_lines[0].strip() if report.failure_lines else "nvidia-smi is silent"
     if report.failure == "not-installed":
@@ -159,7 +159,7 @@ def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
 
 
 def _once(said: Sequence[tuple[TunedCard, str]]) -> Iterator[str]:
-    """What holds for several cards of a model is said once, and names them all."""
+    """A text for several cards of a model is one line, and names them all."""
     addresses: dict[tuple[str, str], list[str]] = {}
     for card, text in said:
         before, _, after = text.partition(f"GPU {card.identity.address}")
@@ -332,7 +332,7 @@ def states(spec: RigSpec, snapshot: HostSnapshot, catalog: Catalog) -> list[Stat
     report, rigops = snapshot[SMI].or_empty, snapshot[RIGOPS_STATE]
     cards = find_cards(report, catalog)
     tuning = resolve(declared, cards)
-    # What was set is known of the present boot alone, and where no record can be missing.
+    # Set values are known of the present boot alone, and where no record can be missing.
     boot_id = snapshot[BOOT].or_empty.boot_id if rigops.is_complete else None
     lost = lost_cards(snapshot).values()
     reasons = filter(None, (unreadable(report, lost), *tuning.blockers))

@@ -11,9 +11,9 @@
 # numbers change with the cards. SETTING is persistence (0 or 1), power (watts), graphics or memory
 # (LOWEST,HIGHEST in MHz) or application (MEMORY,GRAPHICS in MHz).
 #
-# What is set is recorded first, with the value before it, so that undoing is exact: some cards
-# refuse to reset what was never set. The driver does not report locked clocks, so of those only
-# the clock of the moment is read back.
+# Values are recorded before they are set, with the former ones, so that undoing is exact: some cards
+# refuse to reset what was never set. The driver does not report locked clocks, so of those only the
+# present clock is read back.
 set -u
 umask 022
 
@@ -56,7 +56,7 @@ smi() { # ARGUMENT…: sets said
     return "$code"
 }
 
-# What it said, without what follows every refusal.
+# Its output, without the text that follows every refusal.
 reason() {
     echo "$said" | grep -v -e '^ *$' -e '^Terminating early' -e '^Treating as warning' \
         -e '^All done' -e '^Warning: persistence' | head -n 1
@@ -223,7 +223,7 @@ untune() { # CARD ADDRESS SETTING VALUE WAS
     case $3 in
         persistence | power)
             [ "$3" != power ] || was=${was:-$default}
-            # Something else that somebody has set since then stays.
+            # A value that was set otherwise since then stays.
             if [ -n "$was" ] && holds "$3" "$4"; then
                 order "$1" "$(option "$3")" "$was" || done=
             fi

@@ -77,7 +77,7 @@ def gpu_tuning(
     if not declared:
         settings_undone(name="Settings of the cards")
         undo_undeclared(
-            name="What is no longer declared", concern=CONCERN, declared=False, effects=_ABSENCES
+            name="Undo undeclared settings", concern=CONCERN, declared=False, effects=_ABSENCES
         )
         return
     report = host.get_fact(Smi)
@@ -205,7 +205,7 @@ def settings_undone() -> Generator[FileWorkCommand, None, None]:
         headline(host, CONCERN, text)
     for one in pending:
         _announce(one)
-    # Not the installed one, which somebody may have changed.
+    # Not the installed one, which may have been changed.
     command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "undo"))
     work = FileWork(before=owned, more_effects=(Effect(command),))
     yield FileWorkCommand(work, touches=frozenset({Smi}))

@@ -1,4 +1,4 @@
-"""What the host-side program has set since the boot, as its own record has it."""
+"""Values that the host-side program has set since the boot, by its own record."""
 
 from __future__ import annotations
 

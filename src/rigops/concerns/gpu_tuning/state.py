@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What a card reports of a setting; empty where it does not.
+    """A card's value of a setting; empty where it reports none.
 
     `most`: the limit in force, or the clock of the moment. `trouble`: why it cannot be read.
     """
@@ -55,7 +55,7 @@ class Shown(NamedTuple):
 
 
 class WasSet(NamedTuple):
-    """What was set since the boot. `was`: before; empty where the card does not report it."""
+    """A value set since the boot. `was`: before; empty where the card does not report it."""
 
     card: str
     address: str
@@ -163,7 +163,7 @@ def _lock(wanted: Wanted, shown: Shown, recorded: str | None) -> State:
 
 def _by_record(wanted: Wanted, recorded: str | None) -> State:
     if recorded is None:
-        why = "the driver does not report it, and what rigops has set is not known"
+        why = "the driver does not report it, and the value that rigops set is not known"
         return state_of(wanted, "", UNKNOWN, why)
     if recorded != wanted.value:
         return state_of(wanted, recorded, DIFFERS)

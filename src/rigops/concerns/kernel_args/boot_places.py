@@ -28,7 +28,7 @@ COMMAND_LINE: Final = "kernel command line"
 
 @dataclass(frozen=True)
 class Part:
-    """What is declared of owned files, what else is to be run, and how a plan shows it."""
+    """Declared owned files, other commands to run, and their lines in a plan."""
 
     wanted: Mapping[str, WantedFile] = field(default_factory=dict)
     contents: Mapping[str, bytes] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Part:
     more_effects: tuple[Effect, ...] = ()
     present: Mapping[str, Present | None] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
-    written: tuple[str, ...] = ()  # for the record: ours, in files of somebody else
+    written: tuple[str, ...] = ()  # for the record: ours, in foreign files
     unsettled: tuple[str, ...] | None = None  # all that may be there while they are changed
 
 
@@ -45,7 +45,7 @@ class BootPlace(Protocol):
 
     @property
     def title(self) -> str:
-        """What a person calls the bootloader."""
+        """The bootloader's name for people."""
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ class BootPlace(Protocol):
         """The arguments of ours that are there now."""
 
     def having(self, ours: tuple[str, ...]) -> Part:
-        """What makes these, and no others of ours, part of every normal boot."""
+        """The change that makes exactly these part of every normal boot."""
 
 
 def place_of(
@@ -86,7 +86,7 @@ class DropIn:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """None of a file that somebody changed: its content is theirs now."""
+        """None of a changed file: its content is not ours any more."""
         record, found = self.owned.files.get(grub.DROP_IN), self.present
         if record is None or found is None or not record.has_ours(found):
             return ()
@@ -124,7 +124,7 @@ class DropIn:
 
 @dataclass(frozen=True)
 class Words:
-    """Arguments of ours in files of somebody else, or in those of a tool of the bootloader."""
+    """Arguments of ours in foreign files, or in those of a tool of the bootloader."""
 
     configuration: Configuration
     files: Files

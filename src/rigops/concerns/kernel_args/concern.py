@@ -59,7 +59,7 @@ def _records() -> tuple[HostRecord, ...]:
         ),
         HostRecord(
             LEAVING,
-            "until the next reboot nothing says which arguments leave with it",
+            "the arguments that leave with the next reboot are not known",
             of_schema(LEAVING_SCHEMA),
             "reboot the host",
         ),

@@ -1,4 +1,4 @@
-"""What blocks new kernel arguments, what a person should know of them, and why a reboot is due."""
+"""Blockers of and notes on new kernel arguments, and why a reboot is due."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def arguments_can_count(
 
 
 def consequences(wanted: tuple[str, ...], *, p2p: str | None) -> Iterator[str]:
-    """What new arguments do to this machine, what else they need, and who else writes some.
+    """Effects of new arguments on this machine, their other needs, and other files that set some.
 
     + p2p: as declared: ``required`` needs the whole memory of each card in its BAR1
     """
@@ -102,7 +102,7 @@ def reasons(
 
 
 def _in_drop_in(state: State) -> tuple[str, ...]:
-    """None where somebody changed the file: it is left, and no reboot ends it."""
+    """None where the file was changed: it is left, and no reboot ends it."""
     owned, found = (
         Ownership.from_state(state).files.get(grub.DROP_IN),
         state.present.get(grub.DROP_IN),

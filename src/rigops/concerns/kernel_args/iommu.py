@@ -1,4 +1,4 @@
-"""What arguments about the IOMMU mean for this machine and this kernel, before they are added."""
+"""The effect of arguments about the IOMMU on this machine, before they are added."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 PASSTHROUGH: Final = ("iommu=pt", "iommu.passthrough=1", "iommu.passthrough=on")
 INTEL_ON: Final = "intel_iommu=on"
 
-# What asks for something that only an IOMMU can do.
+# Arguments for something that only an IOMMU can do.
 _NEEDS_ONE: Final = (*PASSTHROUGH, INTEL_ON, "amd_iommu=force_isolation")
 
 
 def note(coming: Collection[str], with_them: Collection[str], firmware: Firmware | None) -> str:
-    """What passthrough means here; else empty.
+    """The effect of passthrough here; else empty.
 
-    `with_them`: all arguments of the boot that they come with, whoever wrote them.
+    `with_them`: all arguments of the boot that they come with, foreign ones included.
     """
     direct = next((one for one in PASSTHROUGH if one in coming), None)
     if direct is None:

@@ -1,4 +1,4 @@
-"""Who else adds kernel arguments through GRUB's files, and which argument counts in the end."""
+"""Other sources of kernel arguments in GRUB's files, and the argument that counts in the end."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def conflicts(wanted: Collection[str], files: Mapping[str, str]) -> tuple[str, .
     return (
         *(_conflict(one, other, files) for one, other in _contradicting(wanted, others)),
         *(
-            f"{reset.place}, overwrites {reset.variable}: what {grub.DEFAULTS} sets "
+            f"{reset.place}, overwrites {reset.variable}: the value of {grub.DEFAULTS} "
             f"({shortened(reset.lost)}) does not count"
             for reset in _resets(files)
             if not _is_later(reset.place.file)
@@ -75,7 +75,7 @@ def blockers(wanted: Collection[str], files: Mapping[str, str]) -> tuple[str, ..
 
 
 def tuned_arguments(tuned: str | None, wanted: Collection[str]) -> str:
-    """What tuned's bootloader plugin adds to every boot, by its file; empty where it adds none."""
+    """Arguments that tuned's bootloader plugin adds to every boot, by its file; empty: none."""
     added = arguments.split(assignments(tuned or "").get("TUNED_BOOT_CMDLINE", ""))
     if not added:
         return ""

@@ -103,7 +103,7 @@ def kernel_args(
         if wanted:
             yield blocked(host, CONCERN, f"{place.reason}: {place.by_hand(wanted)}")
         elif has_ours:
-            yield blocked(host, CONCERN, f"{place.reason}, so rigops leaves what it added")
+            yield blocked(host, CONCERN, f"{place.reason}, so rigops leaves its arguments")
         return
     ours = against(wanted, place.foreign).ours
     try:
@@ -295,7 +295,7 @@ def _announce(
 
 
 def _announce_permanent(part: Part, tried: _Attempt) -> None:
-    """What follows the boot that tries the arguments."""
+    """The step after the boot that tries the arguments."""
     for change in part.changes:
         when = "after the boot that tries it"
         announce_later(host, LaterChange(CONCERN, change.kind, change.subject, when=when))

@@ -1,4 +1,4 @@
-"""Who hears of what goes wrong on a host without a person: notifications, self-check, metrics."""
+"""Alerts of a host: notifications, self-check, metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""notify, metrics: who hears of what goes wrong on a host without a person, and its self-check."""
+"""notify, metrics: alerts of a host, and its self-check."""
 
 from __future__ import annotations
 
@@ -99,11 +99,11 @@ def _deploy(spec: RigSpec) -> None:
 
 
 def _records() -> tuple[HostRecord, ...]:
-    fix = "remove it; the next self-check writes it anew"
+    fix = "remove it; the next self-check writes it again"
     return (
         HostRecord(
             record.PATH,
-            "what the self-check has reported is forgotten, so it reports it again",
+            "the self-check reports its findings again",
             of_schema(record.SCHEMA),
             fix,
         ),

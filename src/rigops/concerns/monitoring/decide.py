@@ -24,7 +24,7 @@ _FLAG = re.compile(r"--collector\.textfile\.directory[= ][\"']?(?P<folder>/[A-Za
 
 
 def no_python(found: Monitoring) -> str:
-    """What is in the way of the self-check; empty where nothing is."""
+    """The blocker of the self-check; empty: none."""
     if found.python is None:
         return "the self-check needs /usr/bin/python3. fix: sudo apt install python3"
     if found.python < PYTHON:
@@ -34,7 +34,7 @@ def no_python(found: Monitoring) -> str:
 
 
 def textfile_folder(declared: str, found: Monitoring) -> str | None:
-    """What node_exporter reads; None: not known."""
+    """The directory that node_exporter reads; None: not known."""
     if declared != AUTO:
         return declared
     named = [_FLAG.search(text) for text in (*found.commands, *found.settings)]

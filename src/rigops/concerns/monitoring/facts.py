@@ -1,4 +1,4 @@
-"""What the self-check of a host needs there, and where its node_exporter looks for textfiles."""
+"""The needs of a host's self-check, and where its node_exporter looks for textfiles."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
 #!/bin/sh
-# notify SUBJECT: tells somebody, with the text on stdin.
+# notify SUBJECT: sends a message, with the text on stdin.
 #
 #   notify SUBJECT                      of something that is wrong
-#   notify good SUBJECT                 of something that is well again
+#   notify good SUBJECT                 of a problem that ended
 #   notify unit NAME                    of a unit of systemd that failed, with the end of its journal
 #   notify ping start | success | fail  to the dead-man URL, which alarms when nothing comes any more
 #
 # To the journal always, and to what /etc/rigops/notify names: a line `command`, `url` or `ping`,
-# then its value. Whoever calls this may be in trouble already, so it is never held up for long. It
+# then its value. Its caller may be failing already, so it never blocks for long. It
 # ends with 1 where the journal alone has it.
 #
 # A value may be a secret, so it is in no program's arguments, which every user can read. Subject
-# and text are data, of whom nobody knows: no character of theirs steers a terminal or a program.
+# and text are untrusted data: no character of theirs steers a terminal or a program.
 set -u
 
 most_bytes=4095 # and a line feed
@@ -228,7 +228,7 @@ Content-Type: text/plain; charset=utf-8"
     exit 1
 }
 
-# What follows ? stays behind the path.
+# The query, from ? on, stays behind the path.
 ping() { # start | success | fail
     [ -e "$target" ] || return 0
     read_target

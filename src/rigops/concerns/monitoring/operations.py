@@ -51,7 +51,7 @@ _LAST_RUN: Final = f"/var/lib/systemd/timers/stamp-{CHECK_UNIT}.timer"
 
 
 def _gone(path: str) -> str:
-    """For a drop-in, whose folder nobody else may need."""
+    """For a drop-in, whose folder may serve nothing else."""
     return f"rmdir {shlex.quote(path.rpartition('/')[0])} 2>/dev/null || :\n{_RELOAD}"
 
 
@@ -91,7 +91,7 @@ def monitoring(*, notify: Notify | None, metrics: str | None, gpus: ExpectedGpus
         declared=is_declared,
     )
     undo_undeclared(
-        name="What is no longer declared",
+        name="Undo undeclared settings",
         concern=CONCERN,
         declared=is_declared,
         effects=_ABSENCES,
@@ -112,7 +112,7 @@ def _unfit(declared: str, folder: str | None) -> str:
     there = None if declared == AUTO else host.get_fact(FileAt, path=folder)
     if declared != AUTO and (there is None or there.present.kind != "a directory"):
         what = "does not exist" if there is None else "is no directory"
-        return f"metrics: {folder} {what}. fix: create it, or declare what node_exporter reads"
+        return f"metrics: {folder} {what}. fix: create it, or declare that of node_exporter"
     return ""
 
 
@@ -141,7 +141,7 @@ def _have_timer(unit: str, **values: str) -> None:
 def install_notify(*, concern: str, target: Notify | None) -> None:
     """Have failures reported to this command or URL. None: ``undo_undeclared`` ends it.
 
-    A file has one owner, so only one concern may have this, whoever calls the program.
+    A file has one owner, so only one concern may have this, whichever calls the program.
     """
     if target is None:
         return

@@ -1,4 +1,4 @@
-"""What the last self-check of a host found, as its own record has it."""
+"""The last self-check of a host, by its own record."""
 
 from __future__ import annotations
 

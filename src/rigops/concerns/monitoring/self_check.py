@@ -167,13 +167,13 @@ class _Host:
             time.sleep(PAUSE_S)
 
     def _wait_for_work(self) -> None:
-        """What an apply is about to change is no problem."""
+        """A setting that a running apply is about to change is no problem."""
         end = time.monotonic() + WORK_S
         while work_under_way(self._root) and time.monotonic() < end:
             time.sleep(PAUSE_S)
 
     def _send(self, *words: str, text: str = "") -> bool:
-        """Whether it was delivered, or nobody is declared."""
+        """Whether it was delivered, or no receiver is declared."""
         if not os.access(str(self._notify), os.X_OK):
             return True
         command = [str(self._notify), *words]
@@ -242,7 +242,7 @@ class _Host:
 
 
 def _replace(path: Path, text: str) -> None:
-    """At every moment the old one or the new one, and nobody reads what is beside it.
+    """At every moment the old one or the new one; the file beside it is not read.
 
     The folder may be another user's: whatever has a name there is neither followed nor written to.
     """

@@ -192,7 +192,7 @@ def _require_plausible(one: PinnedSet) -> None:
 
 
 def _fetch(shell: RootShell, own: Store, folder: Directory | None, one: PinnedSet) -> int:
-    """The bytes that this machine did not have. What the declared folder has comes from there."""
+    """The bytes that this machine did not have. Files in the declared folder come from there."""
     _require_plausible(one)
     if own.text(one.index) is None:
         own.put(one.index, [_read(shell, one.index_file, 0)])

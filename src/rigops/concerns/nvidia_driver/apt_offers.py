@@ -1,4 +1,4 @@
-"""What the host's apt has of the driver, and from where: the section that asks, and its parser."""
+"""The driver's packages in the host's apt, and their sources: the section, and its parser."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _records() -> tuple[HostRecord, ...]:
     return (
         HostRecord(
             record.PATH,
-            "the next apply resolves the driver anew and writes it",
+            "the next apply resolves the driver again and writes it",
             of_schema(record.SCHEMA),
             "rigops apply",
         ),

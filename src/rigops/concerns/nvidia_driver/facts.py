@@ -1,4 +1,4 @@
-"""What a deploy asks a host about its driver, and everything that decides over it.
+"""Facts of a host for its driver's deploy, and all that decides on it.
 
 Sources and vaults take long to read, so that they are read only where the answer depends on them.
 """

@@ -59,14 +59,14 @@ _ESSENTIAL: Final = (os_release.SECTION, pci.SECTION, packages.SECTION, HOST, _O
 
 
 def sections(spec: RigSpec | None) -> tuple[Section[Any], ...]:
-    """What is asked. A source that is declared in full is tried beside the host's own."""
+    """The questions. A source that is declared in full is tried beside the host's own."""
     declared = spec.driver_source if spec else None
     beside = sources.deb822(declared.fields) if declared and declared.kind == "deb822" else ""
     return (*_ALWAYS, offers_section(beside, headers=None) if beside else _OFFERS)
 
 
 def missing(bundle: Bundle) -> tuple[str, ...]:
-    """What the host did not answer to its end."""
+    """Questions without a complete answer."""
     found = bundle.sections
     return tuple(
         one.name for one in _ESSENTIAL if one.name not in found or not found[one.name].is_complete

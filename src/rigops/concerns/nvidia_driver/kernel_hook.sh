@@ -11,7 +11,7 @@
 set -u
 
 wait_s=3600 # for the package work to end; several modules may be built for several kernels
-settle_s=5  # without any, since who calls dpkg twice leaves a gap
+settle_s=5  # without any, since a caller of dpkg twice leaves a gap
 start_s=20
 ask_s=30
 notify_s=300
@@ -20,7 +20,7 @@ most_s=4200
 # shellcheck source=../../hostside/shared/bounded.sh
 . ./shared/bounded.sh
 
-# What is pinned, from a record of rigops' own with one key a line.
+# The pinned version, from a record of rigops' own with one key a line.
 pinned() { # KEY
     sed -n "s/^ *\"$1\": \"\([A-Za-z0-9._-]*\)\",\{0,1\}\$/\1/p" "$record" 2>/dev/null | head -n 1
 }
@@ -118,7 +118,7 @@ complain() { # RELEASE VERSION
     {
         echo "Kernel $1 was installed, and has no NVIDIA module $2:" \
             "the machine would boot without its cards."
-        [ -z "$others" ] || echo "What it has is $others, which is not what is pinned."
+        [ -z "$others" ] || echo "It has $others instead of the pinned one."
         advice "$1"
     } | if [ -x "$notify" ]; then
         bounded "$notify_s" "$notify" "$subject" >/dev/null 2>&1
@@ -139,7 +139,7 @@ finding() { # STATUS SUMMARY
     printf 'finding\t%s\tdrv.dkms\thost\t%s\n' "$1" "$2"
 }
 
-# The newest is what boots next, unless somebody chose another one.
+# The newest boots next, unless another one was chosen.
 check() {
     version=$(pinned version)
     newest=$(

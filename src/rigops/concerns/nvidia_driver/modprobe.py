@@ -93,7 +93,7 @@ def by_module(options: ModuleOptions, module: str) -> dict[str, dict[str, str]]:
 
 
 def upstream_name(module: str) -> str:
-    """What NVIDIA calls a module, whoever built it; another's name with dashes."""
+    """NVIDIA's name of a module, from any build; another's name with dashes."""
     name = module.replace("_", "-")
     shape = _OF_NVIDIA.fullmatch(name)
     return f"nvidia{shape['part'] or ''}" if shape else name
@@ -116,7 +116,7 @@ def modprobe_file(resolution: Resolution, options: ModuleOptions, module: str) -
 
 
 def kernel_module(resolution: Resolution) -> str:
-    """What nvidia.ko of these packages is called on disk: Debian's builds rename it."""
+    """The name of these packages' nvidia.ko on disk: Debian's builds rename it."""
     if _NVIDIAS_OWN in resolution.packages:
         return "nvidia"
     for package, module in _DEBIAN_MODULES.items():

@@ -138,7 +138,7 @@ def nvidia_driver(spec: RigSpec) -> None:
 
 
 def _install(spec: RigSpec, seen: Machine, found: DriverAnswer, leaving: RunFile | None) -> None:
-    """Pinned first: whatever interrupts this, nobody else brings another version meanwhile."""
+    """Pinned first: whatever interrupts this, no other tool brings another version meanwhile."""
     wanted = found.resolution
     is_coming = _is_coming(seen, wanted)
     _announce_headline(seen, wanted)
@@ -176,7 +176,7 @@ def _install(spec: RigSpec, seen: Machine, found: DriverAnswer, leaving: RunFile
             source=_added_sources(found),
             unless=None if wanted.is_run_file else (INSTALLERS_LOG, _BY_HAND),
         )
-        # What the packages bring or leave undone is known only then.
+        # The packages' effect is known only then.
         after = "after the packages"
         announce_later(host, LaterChange(CONCERN, "hold", HOLDS, after))
         for release in dict.fromkeys((*(one.release for one in seen.kernels), *wanted.prebuilt)):
@@ -186,7 +186,7 @@ def _install(spec: RigSpec, seen: Machine, found: DriverAnswer, leaving: RunFile
 
 
 def _secure(spec: RigSpec, seen: Machine, found: DriverAnswer, options: ModuleOptions) -> None:
-    """What brings the installed driver into force and keeps others away. The record comes last."""
+    """Brings the installed driver into force and keeps others away. The record comes last."""
     wanted = found.resolution
     if spec.gpu_persistence is not False:
         persistence_daemon(seen, by_run_file=wanted.is_run_file)
@@ -195,7 +195,7 @@ def _secure(spec: RigSpec, seen: Machine, found: DriverAnswer, options: ModuleOp
     held(name="Holds", concern=CONCERN, names=(*wanted.by_apt, *_held_kernels(spec, wanted)))
     kernel_hook(concern=CONCERN)
     source_closed()
-    undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
+    undo_undeclared(name="Undo undeclared settings", concern=CONCERN, effects=_ABSENCES)
     driver_recorded(
         name="Record",
         driver=PinnedDriver(
@@ -270,7 +270,7 @@ def _without_a_driver(spec: RigSpec) -> None:
         declared=is_declared,
     )
     undo_undeclared(
-        name="What is no longer declared",
+        name="Undo undeclared settings",
         concern=CONCERN,
         declared=is_declared,
         effects=_ABSENCES,
@@ -368,7 +368,7 @@ def _is_coming(seen: Machine, wanted: Resolution) -> bool:
 
 
 def _report_reboot(wanted: Resolution) -> None:
-    """What only a reboot brings. Without a card there is nothing to wait for."""
+    """Reasons for a reboot. Without a card there are none."""
     cards = host.get_fact(Pci).nvidia_gpus
     if not cards:
         return

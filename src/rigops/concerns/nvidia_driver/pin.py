@@ -1,4 +1,4 @@
-"""What pins a host's driver: apt's preferences, and unattended-upgrades' blacklist.
+"""The pin of a host's driver: apt's preferences, and unattended-upgrades' blacklist.
 
 Facts behind them. apt takes the first stanza that matches a version; a pin whose version is gone
 counts for nothing, unless a later one forbids all others; and a name means the native architecture
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PREFERENCES: Final = "/etc/apt/preferences.d/rigops-nvidia.pref"
 _UNATTENDED: Final = "/etc/apt/apt.conf.d/52rigops-nvidia"
 
-# What apt would install of each package is what was resolved.
+# apt's candidate of each package is the resolved version.
 _ASSERT: Final = """\
 pinned() {
     apt-cache policy "$@" | awk '/^[^ ]/ { name = $1; sub(/:$/, "", name) }
@@ -62,7 +62,7 @@ done | sort | xargs -r apt-cache policy | awk '/^[^ ]/ {{ name = $1 }}
 _ABOVE_INSTALLED: Final = 1001  # apt goes back to an older version only from 1000 on
 _NEVER: Final = -1
 
-# What would put another branch, flavor or repository's driver in the place of this one.
+# Packages that would bring the driver of another branch, flavor or repository.
 _RIVALS: Final = (
     "src:nvidia-graphics-drivers-*",  # the bare one builds what Debian's Tesla drivers share
     "src:nvidia-open-gpu-kernel-modules*",
@@ -83,7 +83,7 @@ _RIVALS: Final = (
     "linux-modules-nvidia-*",
     "linux-objects-nvidia-*",
 )
-# What shares files with a driver of NVIDIA's own installer, whoever made the packages.
+# Packages of any maker that share files with a driver of NVIDIA's own installer.
 OF_ANY_DRIVER: Final = (
     "src:nvidia-graphics-drivers*", "src:nvidia-open-gpu-kernel-modules*",
     "libcuda1", "libcudadebugger1", "libnvcuvid1", "libnvidia-ml1", "libnvidia-cfg1*",
@@ -133,7 +133,7 @@ def preferences(resolution: Resolution) -> str:
     version = plain(VERSION, resolution.version)
     if resolution.is_run_file:
         return (
-            "# Made by rigops from driver in the inventory; made anew, never edited.\n"
+            "# Made by rigops from driver in the inventory; edits are overwritten.\n"
             f"# The NVIDIA driver here is {version} from NVIDIA's own installer. Packages of a\n"
             "# driver would put other files in the place of its own, so apt installs none.\n"
         ) + _stanza("The driver's packages, of any version.", OF_ANY_DRIVER, "*", _NEVER)
@@ -149,14 +149,14 @@ def preferences(resolution: Resolution) -> str:
     globs = (f"*nvidia*-{branch}", f"*nvidia*-{branch}-*") if has_branch else ()
     rivals = {name: [f"{version}-*"] for name in (*_RIVALS, *globs)}
     head = (
-        "# Made by rigops from driver in the inventory; made anew, never edited.\n"
+        "# Made by rigops from driver in the inventory; edits are overwritten.\n"
         f"# It keeps the NVIDIA driver at {version}. apt installs the versions named here, even\n"
         "# over newer ones; when the package sources have them no more, it installs no others.\n"
         "# The first stanza that matches counts, so the order matters.\n"
     )
     stanzas = (
         *_only("The packages of the driver, from whatever source.", names),
-        *_only("What else the same sources build.", sources),
+        *_only("Other packages of the same sources.", sources),
         *_only("Other branches, flavours and builds of the driver.", rivals),
     )
     return head + "\n".join(stanzas)
@@ -173,7 +173,7 @@ def unattended(resolution: Resolution, *, kernels: bool = False) -> str:
         why = "driver and kernel_hold"
     lines = "".join(f'  "{entry}";\n' for entry in entries)
     return (
-        f"// Made by rigops from {why} in the inventory; made anew, never edited.\n"
+        f"// Made by rigops from {why} in the inventory; edits are overwritten.\n"
         "// unattended-upgrades must not replace the driver's libraries under its loaded module.\n"
         "// The entries join those of other files; each is a regular expression that is matched\n"
         "// from the beginning of a package's name.\n"

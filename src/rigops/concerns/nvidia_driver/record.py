@@ -56,5 +56,5 @@ def document(record: PinnedDriver) -> str:
     sources = [{"name": name, "versions": its} for name, its in record.sources.items()]
     fields = {"schema": SCHEMA, **to_json(record), "sources": sources}
     if not record.beside:
-        del fields["beside"]  # so that an older document is not written anew
+        del fields["beside"]  # so that an older document is not rewritten
     return json.dumps(fields, indent=1) + "\n"

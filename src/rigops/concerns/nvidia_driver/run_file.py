@@ -1,6 +1,6 @@
 """A driver of NVIDIA's own installer (.run): installed by it, and removed by its uninstaller.
 
-What the two do is in their published source. The installer would build modules for one kernel, and
+Their published source describes both. The installer would build modules for one kernel, and
 before 545 it does nothing beside a driver that is in use: so it is asked for all but the modules,
 and DKMS is given their source, with the instructions for it that the file has. A mark says what was
 begun, and afterwards, by the digest of the installer's own log, that all of it came from here.
@@ -42,7 +42,7 @@ export PATH LC_ALL=C
 unset CDPATH
 log=/var/lib/nvidia/log
 see="see /var/log/nvidia-uninstall.log"
-# What it installed, less what it had moved out of the way before: that comes back.
+# Files that it installed, less those that it had moved away before: they come back.
 put_there() {
     awk '
         /^[0-9]+: \\// {
@@ -178,7 +178,7 @@ put_in_place() {{ # FILE VERSION FLAVOUR SET OPTION...
     }}
     mark "begun $version $flavor $set -"
     say "NVIDIA's installer of driver $version is at work"
-    # What is begun comes to its end, whether or not anybody still listens.
+    # A begun step always finishes, even without a connection.
     trap '' HUP INT PIPE TERM
     setsid --wait env TMPDIR="$work" "$driver/nvidia-installer" --silent "$@" \\
         </dev/null >"$work/said" 2>&1 || code=$?
@@ -220,7 +220,7 @@ def report_both(seen: Machine) -> None:
         f"`sudo {found.uninstaller} --uninstall --silent`, then `sudo apt-get install --reinstall` "
         "with the packages of the driver, and reboot"
         if found.uninstaller
-        else "after looking at what /var/lib/nvidia/log names, `sudo rm -r /var/lib/nvidia`"
+        else "after checking the files that /var/lib/nvidia/log names, `sudo rm -r /var/lib/nvidia`"
     )
     notice(
         host,

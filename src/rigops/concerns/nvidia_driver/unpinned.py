@@ -1,4 +1,4 @@
-"""What apt would make of the driver once rigops' pin and sources are gone."""
+"""The driver that apt would choose once rigops' pin and sources are gone."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _parse(text: str) -> dict[str, str]:
 
 
 class Unpinned(FactBase[dict[str, str]]):
-    """What apt would have of these packages, by name, without what rigops wrote."""
+    """Candidates of apt for these packages, by name, without rigops' files."""
 
     def command(  # type: ignore[mutable-override]  # as all of pyinfra's do
         self, *, names: tuple[str, ...]

@@ -1,1 +1,1 @@
-"""What several concerns and doctor check before a change: jobs, passthrough, firmware, clock."""
+"""Common checks of concerns and doctor before a change: jobs, passthrough, firmware, clock."""

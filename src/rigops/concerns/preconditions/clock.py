@@ -39,7 +39,7 @@ def wrong(host_s: float, controller_s: float, elapsed_s: float = 0.0) -> WrongCl
     years = round(off_s / _YEAR_S, 1)
     distance = f"{years:g} years" if years >= 1 else f"{round(off_s / _DAY_S)} days"
     return WrongClock(
-        summary=f"the host's clock says {_date(host_s + elapsed_s)}, and here it is {now}: "
+        summary=f"the host's clock shows {_date(host_s + elapsed_s)}, and here it is {now}: "
         f"{distance} {'ahead' if ahead > 0 else 'behind'}",
         breaks="TLS and apt fail with that: certificates and signatures count as "
         f"{'expired' if ahead > 0 else 'not yet valid'}",

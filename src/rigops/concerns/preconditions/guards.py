@@ -52,7 +52,7 @@ def notices(
     """
     log = plan_of(host)
     is_changed = bool(log.packages) or any(one.concern == concern for one in log.changes)
-    # What a plan showed is not repeated while it is applied; with `pyinfra -y` there is no plan.
+    # Notes of the plan are not repeated while it is applied; with `pyinfra -y` there is no plan.
     applies_a_plan = host.state.is_executing and host.state.check_for_changes
     if is_changed and not applies_a_plan:
         for text in texts():
@@ -61,7 +61,7 @@ def notices(
 
 
 def virtual_machines(*, arguments: Iterable[str] = (), because: str = "") -> str:
-    """Who has cards passed through, where a change concerns those; else empty.
+    """Cards that are passed through, where a change concerns those; else empty.
 
     + arguments: kernel arguments that are declared; only new ones of the IOMMU count
     + because: any other change that concerns them, such as ``another driver``

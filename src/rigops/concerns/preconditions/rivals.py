@@ -52,7 +52,7 @@ def may_run(units: Units, setter: CardSetter) -> bool:
 
 
 def notices(units: Units) -> Iterator[str]:
-    """What a person should turn off before the settings of the cards can hold."""
+    """Programs that a person should turn off before the settings of the cards can hold."""
     for name, does in running(units):
         off = f"sudo systemctl disable --now {name}" if name in DAEMONS else "end it"
         yield f"{name} runs and {does}: {off}, or it undoes this"

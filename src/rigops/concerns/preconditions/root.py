@@ -1,4 +1,4 @@
-"""Whether the root can be brought back by a snapshot, and who takes it."""
+"""Whether a snapshot can bring the root back, and the tool that takes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RootFacts:
 
 def parse(text: str) -> RootFacts:
     found = blocks(text)
-    # What was mounted over it last is what one sees.
+    # The last mount over it is the visible one.
     mounted, _ = mounts.mounted(found.get(MOUNTS, ""))
     kinds = [one.type for one in mounted if one.target == "/"]
     managed = [
@@ -46,7 +46,7 @@ def parse(text: str) -> RootFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RootSnapshot:
-    """What is taken of the root before a change. `lacks`: why nothing is although it is btrfs."""
+    """The root's snapshot before a change. `lacks`: why there is none although it is btrfs."""
 
     by: Literal["", "rigops", "snapper"] = ""
     snapper: str = ""  # its name for the root

@@ -82,7 +82,7 @@ def take_snapshots(declared: Snapshots) -> None:
     if declared.send_to and decide.is_remote(declared.send_to) and not _has_access(state):
         text = decide.setup_notice(host.name, declared.send_to, found.public_key)
         next_step(host, CONCERN, text)
-    undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
+    undo_undeclared(name="Undo undeclared settings", concern=CONCERN, effects=_ABSENCES)
     if any(change.concern == CONCERN for change in plan_of(host).changes):
         headline(host, CONCERN, f"snapshots of {', '.join(declared.subvolumes)}")
 
@@ -95,7 +95,7 @@ def snapshots_undeclared(*, declared: bool) -> None:
         state = json_fields.readable(record.parse, text)
         notice(host, CONCERN, decide.undone_notice(tuple(state.subvolumes) if state else ()))
     undo_undeclared(
-        name="What is no longer declared", concern=CONCERN, declared=declared, effects=_ABSENCES
+        name="Undo undeclared settings", concern=CONCERN, declared=declared, effects=_ABSENCES
     )
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -I
-# Made by rigops for the hosts that declare snapshots; made anew, never edited.
+# Made by rigops for the hosts that declare snapshots; edits are overwritten.
 """snapshots [--json] COMMAND: takes, prunes, sends, lists and restores btrfs snapshots.
 
 What is declared is in /etc/rigops/snapshots.json. Read-only snapshots are in .rigops/snapshots at

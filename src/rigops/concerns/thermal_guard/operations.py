@@ -86,7 +86,7 @@ def guard_restarted() -> Generator[FileWorkCommand, None, None]:
 def guard_undeclared() -> None:
     guard_undone(name="The thermal guard")
     undo_undeclared(
-        name="What is no longer declared", concern=CONCERN, declared=False, effects=_ABSENCES
+        name="Undo undeclared settings", concern=CONCERN, declared=False, effects=_ABSENCES
     )
 
 

@@ -63,12 +63,12 @@ def path(examined: Examined) -> Finding:
     share, or up to both root ports. ReqRedir, CmpltRedir and EgressCtrl must be off there: they
     send peer traffic up to the CPU, where it is slow, hangs or gets lost. It is a failure below a
     shared switch and wherever the driver grants P2P or the cards are made for it, a warning where
-    that is unknown, and information where P2P over PCIe is refused, where the cards have NVLink,
-    or where NVIDIA's driver offers none between such cards; so it is where preflight passed for
-    what is there now, unless `acs_redirect` is declared off. A port that could not be read is
-    unknown. Where the kernel is locked down a person has to clear the bits, as plan says too.
+    that is unknown, and information where P2P over PCIe is refused, where the cards have NVLink, or
+    where NVIDIA's driver offers none between such cards; so it is where preflight passed for the
+    present state, unless `acs_redirect` is declared off. A port that could not be read is unknown.
+    Where the kernel is locked down a person has to clear the bits.
     """
-    # Only what is not seen to be set, on every port between every two cards, is well.
+    # It is ok only if the bits are seen clear on every port between every two cards.
     snapshot, count = examined.snapshot, views.gpu_count(examined)
     listed = snapshot[LSPCI].or_empty.by_address
     if (nothing := peers.no_pairs(examined)) is not None:
@@ -167,10 +167,10 @@ def _unreadable(examined: Examined) -> str:
 
 @Check("acs.srcvalid", needs=(PCI, LSPCI))
 def source_validation(examined: Examined) -> Finding:
-    """SrcValid alone is no fault.
+    """SrcValid alone is not a fault.
 
-    Other tools flag every plus in ACSCtl. SrcValid makes a port check who sends and does not touch
-    peer traffic, so rigs with it set work: it is only mentioned here. What counts is acs.path.
+    Other tools flag every plus in ACSCtl. SrcValid makes a port check the sender and does not touch
+    peer traffic, so rigs with it set work: it is only mentioned here. acs.path decides.
     """
     snapshot = examined.snapshot
     listed = snapshot[LSPCI].or_empty.by_address
@@ -186,7 +186,7 @@ def source_validation(examined: Examined) -> Finding:
             "info",
             f"SrcValid is set on {', '.join(port for port, _ in only)}: harmless",
             tuple(Evidence(LSPCI.name, acs.line) for _, acs in only),
-            why="This bit only makes a port check who sends. What redirects peer traffic is "
+            why="This bit only makes a port check the sender. Peer traffic is redirected by "
             "ReqRedir, CmpltRedir and EgressCtrl.",
         )
     if not controls:

@@ -40,8 +40,8 @@ _WHY_UNCORRECTED = (
 )
 _NOT_KNOWN = "; whose link that is, is not known"
 _OF_OTHERS = ", which is no card's link"
-_WHY_OF_OTHERS = "It says nothing about the cards."
-_LOOK = "see with `lspci -D -t` what is below that port. If it is a card: "
+_WHY_OF_OTHERS = "It is no sign of a fault of the cards."
+_LOOK = "find with `lspci -D -t` the devices below that port. If it is a card: "
 _SEEK = (
     "power off and reseat the card and its riser, try a shorter or better riser, and set the PCIe "
     "speed of this slot one generation lower in the BIOS; then see whether the counter still grows"
@@ -57,12 +57,12 @@ def corrected(examined: Examined) -> Finding | list[Finding]:
     """The links correct few errors.
 
     Reads aer_dev_correctable of each card and of the ports above it. The counters start with the
-    machine: more than one error a minute since then is a warning, more than 32 a failure. A
-    handful, such as a replay timer that ran out, is normal. Zeros prove nothing with pci=noaer,
-    which turns them off. For the boot before, and where there are no counters, reads `PCIe Bus
-    Error: severity=Corrected` in the kernel logs and judges the rate while they came, over ten
-    minutes at least. Errors of other devices do not count; where the ports above the cards are not
-    known, the finding says so and is no failure.
+    machine: more than one error a minute since then is a warning, more than 32 a failure. A few,
+    such as a replay timer that ran out, are normal. Zeros prove nothing with pci=noaer, which turns
+    them off. For the boot before, and where there are no counters, reads `PCIe Bus Error:
+    severity=Corrected` in the kernel logs and judges the rate while they came, over ten minutes at
+    least. Errors of other devices do not count; where the ports above the cards are not known, the
+    finding says so and is no failure.
     """
     read = {one.address for one in examined.snapshot[AER].or_empty.devices}
     counted = _counted(examined, _CORRECTED)
@@ -91,7 +91,7 @@ def _logged(one: LoggedErrors, kind: str, status: Status, why: str) -> Finding:
         status, about, why = "info", _OF_OTHERS, _WHY_OF_OTHERS
     elif not one.subject:
         about, fix = _NOT_KNOWN, Fix(kind="hands", text=_LOOK + _SEEK)
-    # What is over, or may be another device's, is no failure.
+    # Errors that are over, or may be another device's, are no failure.
     over = one.is_previous and kind == "corrected"
     if status == "fail" and (over or not one.subject):
         status = "warn"
@@ -154,9 +154,9 @@ def uncorrected(examined: Examined) -> Finding | list[Finding]:
 
     Reads aer_dev_nonfatal and aer_dev_fatal of each card and of the ports above it, and the kernel
     logs of this boot and of the one before for `PCIe Bus Error: severity=Uncorrected` and for
-    errors that a port has contained (DPC). Any uncorrected error is a failure: it is what comes
-    before a card falls off the bus. Errors of other devices do not count; where the ports above the
-    cards are not known, the finding says so and is a warning.
+    errors that a port has contained (DPC). Any uncorrected error is a failure: it precedes a card
+    that falls off the bus. Errors of other devices do not count; where the ports above the cards
+    are not known, the finding says so and is a warning.
     """
     counted = _counted(examined, _UNCORRECTED)
     found = [
@@ -215,7 +215,7 @@ def _clean(examined: Examined, kinds: Collection[Kind], summary: str) -> Finding
 
 
 def _blindness(examined: Examined) -> Evidence | None:
-    """What keeps the kernel from counting: its command line, or a firmware that counts itself."""
+    """Why the kernel does not count: its command line, or a firmware that counts itself."""
     snapshot = examined.snapshot
     if off := pcie.aer_is_off(snapshot):
         return Evidence(PROC_CMDLINE.name, off)

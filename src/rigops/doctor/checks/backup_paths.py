@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 def paths(examined: Examined) -> Finding | list[Finding]:
     """Each path that is declared for snapshots or borg is on the file system of its last backup.
 
-    Compares what the last backup noted with /proc/self/mounts and the UUIDs that blkid reads. A
+    Compares the record of the last backup with /proc/self/mounts and the UUIDs that blkid reads. A
     disk that is not mounted, or another one in its place, is a failure: no backup reads it, and
-    nothing is pruned. It is unknown where UUIDs were not collected, which wants root, and for kinds
+    nothing is pruned. It is unknown where UUIDs were not collected, which needs root, and for kinds
     of file systems whose mounts the probe does not collect.
     """
     declared = _declared(examined.spec)

@@ -37,7 +37,7 @@ _DRILL: Final = Fix(kind="hands", text="`rigops backup HOST --drill` does one no
 _NEWEST: Final = Fix(
     kind="hands",
     text="run the command newest as root on the host: it has to print seconds since 1970, or a "
-    "time such as 2026-11-25T06:00:00Z; `rigops apply` lets the host know of it",
+    "time such as 2026-11-25T06:00:00Z; `rigops apply` records it on the host",
 )
 
 
@@ -74,9 +74,9 @@ def age(examined: Examined) -> Finding | list[Finding]:
     It warns where the newest archive is older than twice the time between two runs, and fails six
     days later: after 2 and 8 days with a daily timer. It fails where there is none, and where the
     timer does not run. After a boot there are two hours to catch up. Before the first run after
-    apply it is information. A date in the future is a warning. Of a backup that rigops does
-    not manage it is what the command `newest` prints, or else when the declared unit ended with
-    success last, and the limits are those of a daily timer. It is unknown without the host's clock.
+    apply it is information. A date in the future is a warning. Of a backup that rigops does not
+    manage, the time is that of the command `newest`, or else of the declared unit's last success,
+    and the limits are those of a daily timer. It is unknown without the host's clock.
     """
     declared = examined.spec.borg
     if declared is None or declared.managed:
@@ -101,12 +101,12 @@ def repository(examined: Examined) -> Finding | list[Finding]:
     """The repository could be opened, and its last check found no damage.
 
     Reads what the last run on the host wrote down. It fails where borg could not open the
-    repository, or a check found damage. A disk that is absent and a server that does not answer are
-    warnings, since the age of the newest backup is judged apart; so is a repository that was not
-    checked for twice `check_every`. One that was never checked is information until so long after
-    the first run, and one that is locked is judged by borg.lock. "To be healed" is a warning too:
-    borg up to 1.2.4 wrote archives that newer versions accept only after `borg upgrade`; nothing is
-    corrupt, and a repair would delete them.
+    repository, or a check found damage. An absent disk and a server that does not answer are
+    warnings, since borg.age judges the newest backup; so is a repository that was not checked for
+    twice `check_every`. One that was never checked is information for as long after the first run,
+    and borg.lock judges one that is locked. "To be healed" is a warning too: borg up to 1.2.4 wrote
+    archives that newer versions accept only after `borg upgrade`; nothing is corrupt, and a repair
+    would delete them.
     """
     noted = _record(examined)
     fix = noted.repository.fix if noted else ""
@@ -143,9 +143,9 @@ def key(examined: Examined) -> Finding:
 
 @Check("borg.drill", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)
 def drill(examined: Examined) -> Finding | list[Finding]:
-    """A sample of the newest backup was restored lately, and was as it had been.
+    """A sample of the newest backup was restored lately, without a difference.
 
-    A backup that was never restored is no backup yet. The monthly drill restores a sample and
+    The monthly drill restores a sample and
     compares its digests. It fails where the last one found a difference or could not be done, and
     warns after 40 days without one, and where it found archives that are to be healed. Before the
     first one it is information for as long after the first run.
@@ -158,7 +158,7 @@ def lock(examined: Examined) -> Finding | list[Finding]:
     """No lock of another host blocks the repository.
 
     borg removes a lock that its own host left behind, and waits for any other: one that a crash
-    left elsewhere blocks every backup without a word. One of less than a day may be at work and is
+    left elsewhere blocks every backup silently. One of less than a day may be in use and is
     information; an older one fails. rigops never breaks a lock.
     """
     noted, declared = _record(examined), examined.spec.borg
@@ -175,6 +175,6 @@ def held(examined: Examined) -> Finding | list[Finding]:
     """The last run removed all archives that `keep` no longer keeps.
 
     A run removes nothing while a declared path is missing or the clock is in doubt, and never more
-    than half of the copies without consent. What it left is a warning, with the reason.
+    than half of the copies without consent. Copies that it left are a warning, with the reason.
     """
     return copies.findings(_judged(examined), UNPRUNED, copies.FREE)

@@ -53,7 +53,7 @@ def stats(examined: Examined) -> Finding | list[Finding]:
 
     Reads `btrfs device stats`. Checksum errors and outdated blocks are a failure: the device
     returned wrong data. Failed reads, writes and flushes are a warning: the device or its cable
-    did not answer. The counters stay until somebody resets them, so they may be old.
+    did not answer. The counters stay until they are reset, so they may be old.
     """
     return _each(examined, _judge_stats)
 
@@ -203,7 +203,7 @@ def _judge_scrub(volume: Btrfs, now: int | None, *, has_snapshots: bool) -> Find
         }.get(found.status, f"the last scrub was {found.status}"),
         evidence,
         subject=volume.target,
-        why="Only a scrub reads what nothing else reads, and finds damage while a copy is intact.",
+        why="Only a scrub reads all data, and finds damage while a copy is intact.",
         fix=Fix(kind="hands", text=f"`sudo btrfs scrub start {volume.target}`, once a month"),
     )
 

@@ -1,4 +1,4 @@
-"""What gpu_burn found, which somebody ran by hand."""
+"""The output of gpu_burn that was run by hand."""
 
 from __future__ import annotations
 

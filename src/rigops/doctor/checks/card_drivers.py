@@ -34,12 +34,12 @@ _BLACKLIST = "/etc/modprobe.d/blacklist-nouveau.conf"
 
 @Check("drv.nouveau", needs=(PACKAGES, KERNEL_LOG), fixes=("apply+reboot", "hands"), cause_rank=30)
 def nouveau(examined: Examined) -> Finding | list[Finding]:
-    """NVIDIA's driver holds the cards, and no other.
+    """The cards are bound to NVIDIA's driver.
 
     Looks at the kernel driver that is bound to each card (the driver link in sysfs, or lspci), and
     where that is not known at the kernel's log. nouveau or nova on a card is a failure: NVIDIA's
-    driver cannot have it then. vfio-pci is a warning: it is how a card is given to a virtual
-    machine, and may be meant. A card that nothing holds is the business of drv.loaded.
+    driver cannot use it then. vfio-pci is a warning: it gives a card to a virtual machine, and may
+    be intended. drv.loaded judges a card without a driver.
     """
     held = [(card, driver_state.bound_to(card)) for card in examined.cards]
     found = [_judged(examined, card, *one) for card, one in held if one and one[0]]
@@ -65,8 +65,8 @@ def _judged(examined: Examined, card: Card, driver: str, evidence: Evidence) -> 
             f"{card.name} is held by {driver}",
             (evidence,),
             subject=card.subject,
-            why="That is how a card is kept free for a virtual machine. If this is meant, all is "
-            "well; programs on this host cannot use the card.",
+            why="That is how a card is kept free for a virtual machine. If this is intended, "
+            "leave it; programs on this host cannot use the card.",
             fix=Fix(
                 kind="hands",
                 text="if no virtual machine shall have the card, take "

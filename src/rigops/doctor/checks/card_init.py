@@ -36,7 +36,7 @@ _FAILED: Final = re.compile(
     rf"^NVRM: (?:GPU {_ADDRESS}: )?RmInitAdapter failed!"
     r"(?: ?\((?P<first>0x[0-9a-fA-F]{1,8})(?::0x0{0,8}(?P<second>[0-9a-fA-F]{1,8}))?)?"
 )
-# What follows it, or a refusal of the card, and says nothing of the cause.
+# Lines that follow it, or a refusal of the card, and do not name the cause.
 _FOLLOWS: Final = (
     re.compile(rf"^NVRM: (?:GPU {_ADDRESS}: )?rm_init_adapter(?:\([0-9]{{1,3}}\))? failed"),
     re.compile(rf"^nvidia {_ADDRESS}: probe with driver nvidia failed with error"),
@@ -82,13 +82,13 @@ def init(examined: Examined) -> Finding | list[Finding]:
     """The driver can start every card.
 
     Reads the kernel logs of this boot and of the one before for `NVRM: RmInitAdapter failed!`,
-    whatever its numbers: the catalog says what the first (where it stopped) and the second (why)
-    mean, as far as NVIDIA or public reports do; that the card did not wake up, or that its windows
-    have no room, in the log of the same boot, says more than the numbers. A card that did not start
-    is a failure; one that nvidia-smi lists now is a warning, and of the previous boot information.
-    Where the log has lost that line, `rm_init_adapter failed`, the failed probe of the card or the
-    complaint of the X server counts. 0x62, the GSP firmware, is judged by drv.gsp, and a card that
-    the driver ignores by drv.flavor.
+    whatever its numbers: the catalog explains the first (where it stopped) and the second (why), as
+    far as NVIDIA or public reports do; a card that did not wake up, or has no room for its windows,
+    in the log of the same boot, is the better explanation. A card that did not start is a failure;
+    one that nvidia-smi lists now is a warning, and of the previous boot information. Where the log
+    has lost that line, `rm_init_adapter failed`, the failed probe of the card or the complaint of
+    the X server counts. 0x62, the GSP firmware, is judged by drv.gsp, and a card that the driver
+    ignores by drv.flavor.
     """
     found, ignored = _by_card(examined, _FAILED), _ignored(examined)
     for pattern in _FOLLOWS:
@@ -110,7 +110,7 @@ def init(examined: Examined) -> Finding | list[Finding]:
     if current.gap:
         return Finding("unknown", f"whether every card started is not known: the log {current.gap}")
     if current.log and current.log.starts_at_boot is False:
-        return Finding("info", "no card failed to start in what is left of this boot's kernel log")
+        return Finding("info", "no card failed to start in the remaining kernel log of this boot")
     return Finding("ok", "no card failed to start in this boot")
 
 
@@ -178,7 +178,7 @@ class _Cause(NamedTuple):
 
 
 def _cause(examined: Examined, subject: str, now: Sequence[_Entry]) -> _Cause | None:
-    """What the kernel has logged of this card, before it could not be started."""
+    """The kernel's lines on this card before its failed start."""
     if not now:
         return None
     address, started = subject.removeprefix("gpu "), now[0][1].clock

@@ -29,7 +29,7 @@ _NORMAL = {
 }
 _IDLE_WHY = (
     "Idle, at the power limit or at clocks that were set is normal. So is P0 with 40 W at idle on "
-    "SXM2 modules, which know no lower state, and a PCIe link at generation 1 while nothing moves."
+    "SXM2 modules, which have no lower state, and a PCIe link at generation 1 while nothing moves."
 )
 _HOT = {
     "hw_thermal_slowdown": "the card has halved its clocks, or more, because it is too hot",
@@ -42,10 +42,10 @@ _KEY = "gpu_clocks"
 
 @Check("clk.throttle", needs=(SMI,), fixes=("hands",))
 @reported.each_card(
-    "nothing but what is normal limits a clock", evidence=r"clocks_(throttle|event)_reasons/"
+    "only normal reasons limit clocks", evidence=r"clocks_(throttle|event)_reasons/"
 )
 def throttle(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
-    """Nothing holds the cards back but what is normal.
+    """Only normal reasons limit the cards' clocks.
 
     Reads the reasons why the driver limits each card's clocks right now. Idle, the power limit,
     clocks that were set and the display are normal, and so is P0 with 40 W at idle on SXM2 modules.
@@ -111,8 +111,8 @@ def lost(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     """No card is stuck at low clocks under load.
 
     Only cards that are at least half busy are judged: idle ones clock down, as they should. Under
-    load the SM clock should be above 60 % of what the card may run (its maximum, or the application
-    clocks, or the declared cap). Less is well when the driver names a reason, such as the power
+    load the SM clock should be above 60 % of the card's limit (its maximum, or the application
+    clocks, or the declared cap). Less is ok when the driver names a reason, such as the power
     limit, and a warning when it names none: then the card is stuck, as after Xid 62 or with a power
     plug missing.
     """
@@ -145,7 +145,7 @@ def lost(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
 
 
 def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
-    """What this card may run at: its own maximum, or less where that was set or declared."""
+    """The card's highest clock: its own maximum, or less where that was set or declared."""
     declaration = examined.spec.gpu_clocks
     wanted = chosen(examined, declaration, card).value if declaration else None
     caps = [smi.mhz_max_sm, smi.mhz_application_graphics]
@@ -160,9 +160,9 @@ def declared(examined: Examined, card: Card, _: SmiGpu) -> Finding:
     """The cards have the declared clocks.
 
     Compares `gpu_clocks` with each card, as plan does. Application clocks have to be equal (V100:
-    877,1005). The driver does not report locked clocks: rigops has to have set them in this boot,
-    and the clock of the moment may be 15 MHz above them, of the memory 50 MHz. A difference is a
-    warning; clocks that the card does not accept fail. It is skipped without a declaration.
+    877,1005). The driver does not report locked clocks: rigops must have set them in this boot, and
+    the present clock may be 15 MHz above them, of the memory 50 MHz. A difference is a warning;
+    clocks that the card does not accept fail. It is skipped without a declaration.
     """
     clocks = examined.spec.gpu_clocks
     if clocks and not chosen(examined, clocks, card).is_certain:

@@ -36,11 +36,11 @@ _MENU: Final = "/boot/grub/grub.cfg"
 def drift(examined: Examined) -> Finding:
     """The declared kernel arguments are live.
 
-    Compares `kernel_args` of the inventory, word by word, with /proc/cmdline and with what the
-    bootloader will start next (grub.cfg or its entries where they can be read, else the files that
-    these are made from). Live is well. Configured and not live waits for a reboot: a warning.
-    Neither is a failure. Live and not in grub.cfg or the entries any more is a warning too, since
-    the next boot loses it.
+    Compares `kernel_args` of the inventory, word by word, with /proc/cmdline and with the
+    bootloader's next start (grub.cfg or its entries where they can be read, else the files that
+    these are made from). Live is ok. Configured and not live waits for a reboot: a warning. Neither
+    is a failure. Live and not in grub.cfg or the entries any more is a warning too, since the next
+    boot loses it.
     """
     snapshot, declared = examined.snapshot, examined.spec.kernel_args
     if not declared:
@@ -104,9 +104,7 @@ def _not_live(
             data={"missing": missing},
         )
     if unknown:
-        return Finding(
-            "unknown", "what the running kernel was started with could not be read", evidence
-        )
+        return Finding("unknown", "the running kernel's command line could not be read", evidence)
     is_read = snapshot[BOOTLOADER].is_complete
     if missing and is_read and knows_trials:
         return Finding(

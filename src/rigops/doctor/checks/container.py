@@ -24,7 +24,7 @@ def container(examined: Examined) -> Finding:
     Where Docker, podman or containerd is installed: a CDI specification that names a driver that is
     neither loaded nor on the disk, or that names none and is older than the driver's libraries, is
     a warning; so is the NVIDIA container toolkit that no runtime knows. Containers without the
-    toolkit are information: not everybody wants GPUs in them.
+    toolkit are information.
     """
     snapshot = examined.snapshot
     found = snapshot[CONTAINER].value
@@ -92,8 +92,8 @@ def _equipped(found: Container, *, is_complete: bool) -> Finding:
         return Finding(
             "info",
             f"{engines} cannot give the cards to containers",
-            why="The NVIDIA container toolkit is not installed. Only who wants GPUs in containers "
-            "needs it.",
+            why="The NVIDIA container toolkit is not installed. It is needed only for GPUs "
+            "in containers.",
         )
     return _unknown_to(found, engines)
 

@@ -1,4 +1,4 @@
-"""Whether programs can reach the driver: its device nodes, and who may open them."""
+"""Whether programs can reach the driver: its device nodes, and the users that may open them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _broken(summary: str, shown: tuple[DevNode, ...]) -> Finding:
         fix=Fix(
             kind="hands",
             text=f"{_MAKE}; `systemctl enable --now nvidia-persistenced` makes those of the cards "
-            "at every boot. In a container, hand the nodes in anew",
+            "at every boot. In a container, pass the nodes in again",
         ),
     )
 
@@ -96,13 +96,13 @@ def _closed(shown: list[DevNode]) -> Finding:
         "info" if by_group else "warn",
         f"only {who} may open {shown[0].path}",
         tuple(shown[:3]),
-        why="Debian gives the cards to its group video. Whoever is not in it sees no CUDA device.",
+        why="Debian gives the cards to its group video. Users outside it see no CUDA device.",
         fix=None
         if by_group
         else Fix(
             kind="hands",
             text="set NVreg_DeviceFileMode=0666 among the driver's module options (or 0660 with "
-            "NVreg_DeviceFileGID for one group), and load the module anew",
+            "NVreg_DeviceFileGID for one group), and reload the module",
         ),
     )
 

@@ -36,11 +36,10 @@ def pin(examined: Examined) -> Finding:
 
     Looks at the kernel module that is loaded (/proc/driver/nvidia/version, or where that was not
     collected the driver that nvidia-smi names), never at the names of packages: nvidia-driver-535
-    has come to install 580. With `driver` declared the version must
-    satisfy it. In any case it is looked up in the catalog for the cards of this host (`rigops
-    drivers`): a version that is known to be bad fails, with the reports that say so; one without
-    reports is a warning, never ok. By nvidia-smi alone, whose output may be of another day or of
-    Windows, these warnings are notes.
+    has come to install 580. With `driver` declared the version must satisfy it. In any case it is
+    looked up in the catalog for the cards of this host (`rigops drivers`): a version that is known
+    to be bad fails, with the reports; one without reports is a warning, never ok. By nvidia-smi
+    alone, whose output may be of another day or of Windows, these warnings are notes.
     """
     named = driver_state.loaded_version(examined.snapshot)
     version = _version(named[0]) if named else None

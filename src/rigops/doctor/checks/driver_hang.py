@@ -25,9 +25,9 @@ _ASKING = tuple(section for section in SECTIONS if section.asks_driver)
 _FIX = Fix(
     kind="hands",
     text=(
-        "reboot (`systemctl reboot`; if it does not come to an end, the power button: what waits "
-        "in the kernel cannot be killed). If it comes back, look at the hardware: the cards' power "
-        "cables, their seat in the slots and on risers, the power supply"
+        "reboot (`systemctl reboot`; if it does not come to an end, the power button: processes "
+        "that wait in the kernel cannot be killed). If it comes back, look at the hardware: the "
+        "cards' power cables, their seat in the slots and on risers, the power supply"
     ),
 )
 
@@ -39,7 +39,7 @@ def hang(examined: Examined) -> Finding:
     A failure is any of these: nvidia-smi does not answer in its time; nvidia-smi or another process
     waits uninterruptibly (state D) inside the driver, seen twice, a second apart; a thread of the
     driver (nv_queue, irq/…-nvidia) uses more than half a processor; the kernel reports such tasks
-    as blocked for minutes. Only when all of this was looked at is it well.
+    as blocked for minutes. It is ok only if all of these were checked.
     """
     snapshot = examined.snapshot
     late = [section.timeout_s for section in _ASKING if snapshot[section].timed_out]

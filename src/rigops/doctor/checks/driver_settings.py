@@ -109,8 +109,8 @@ def persistence(examined: Examined) -> Finding | list[Finding]:
     Compares nvidia-smi's persistence mode of every card with `gpu_persistence`, as plan does: a
     declared power limit or clocks need it too. Where neither is declared, disabled is a warning:
     the driver then forgets power limits and clocks whenever the last program ends, and each start
-    takes seconds. Where nvidia-smi's output is all there is and nothing is declared, it is
-    information: limits that could be forgotten are not known of. Where the mode does not exist
+    takes seconds. Where only nvidia-smi's output is known and nothing is declared, it is
+    information, since limits that could be forgotten are unknown. Where the mode does not exist
     (N/A) the check does not apply.
     """
     if driver_state.loaded(examined).is_loaded is False:

@@ -157,12 +157,12 @@ def blind(examined: Examined) -> Finding:
         gap = kernel_logs.read(snapshot, "current").gap
         why = f"the kernel log {gap}" if gap else "the kernel log has no _OSC line"
         return Finding(
-            "unknown", f"whether the kernel sees errors of PCIe links is not known: {why}"
+            "unknown", f"whether the kernel gets errors of PCIe links is not known: {why}"
         )
     if snapshot[PROC_CMDLINE].value is None or not snapshot[PROC_CMDLINE].is_complete:
         return Finding("unknown", "whether pci=noaer hides errors is not known")
     evidence = (Evidence(KERNEL_LOG.name, found[0][0].line),)
-    return Finding("ok", "the kernel sees the errors of PCIe links", evidence)
+    return Finding("ok", "the kernel gets the errors of PCIe links", evidence)
 
 
 def _off(examined: Examined, argument: str) -> Finding:

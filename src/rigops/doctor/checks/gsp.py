@@ -66,8 +66,8 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
 
     Reads the kernel logs of this boot and of the one before for Xid 119 and 120 and for timeouts of
     GSP calls. None is healthy. Where the catalog says that the loaded driver has this fault,
-    another release is the fix; otherwise power and the PCIe link of that card come first. What
-    this boot says comes before what the one before said.
+    another release is the fix; otherwise power and the PCIe link of that card come first. Lines of
+    this boot come before those of the previous one.
     """
     found = _troubles(examined)
     if found:
@@ -81,7 +81,7 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
         summary = f"whether GSP firmware failed is not known: the kernel log {current.gap}"
         return Finding("unknown", summary)
     if current.log and current.log.starts_at_boot is False:
-        summary = "no trouble with GSP firmware in what is left of this boot's kernel log"
+        summary = "no trouble with GSP firmware in the remaining kernel log of this boot"
         return Finding("info", summary)
     return Finding("ok", "no GSP trouble in the kernel log")
 

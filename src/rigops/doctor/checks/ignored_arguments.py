@@ -25,9 +25,9 @@ _SAID: Final = re.compile(
     r"Malformed early option '(?P<malformed>[^']{1,80})'|"
     r"Unknown kernel command line parameters \"(?P<several>.*)\", will be passed to user space"
 )
-# What the kernel does not know it hands to user space, and most of it has its reader there.
+# The kernel hands unknown words to user space, and most of them have their reader there.
 _OF_A_RIG: Final = re.compile(r"iommu|acs|pci|nvidia|nouveau|aspm|vfio", re.IGNORECASE)
-_PASSTHROUGH: Final = "iommu=pt is what passes DMA through"
+_PASSTHROUGH: Final = "iommu=pt passes DMA through"
 _SPELLING: Final = "look up how the kernel's list of parameters spells it, or take it out"
 
 
@@ -42,7 +42,7 @@ def ignored(examined: Examined) -> Finding:
 
     Reads from the kernel log which words of its command line it did not know (`Unknown option`,
     `Malformed early option`, `Unknown kernel command line parameters`), and looks for pci=noacs and
-    amd_iommu=on, which no kernel knows. They change nothing, though a guide says so: information,
+    amd_iommu=on, which no kernel knows. They have no effect, whatever guides claim: information,
     and a warning where the inventory declares them. Words that programs other than the kernel read
     are not reported.
     """
@@ -56,7 +56,7 @@ def ignored(examined: Examined) -> Finding:
     ):
         return Finding("unknown", "not all of the command line and of this boot's log was read")
     if not found:
-        return Finding("ok", "the kernel names no argument that it does not know")
+        return Finding("ok", "the kernel ignored no argument")
     in_inventory = [one for one in declared if _has(one, found)]
     lines = dict.fromkeys(filter(None, found.values()))
     evidence = [Evidence(KERNEL_LOG.name, line) for line in lines]
@@ -64,7 +64,7 @@ def ignored(examined: Examined) -> Finding:
         evidence.append(Evidence(PROC_CMDLINE.name, running.line))
     return Finding(
         "warn" if in_inventory else "info",
-        f"the kernel does not know {', '.join(found)}",
+        f"the kernel ignores {', '.join(found)}",
         tuple(evidence),
         why="; ".join(f"instead of {word}: {_instead(word)}" for word in found) + ".",
         fix=_fix(in_inventory, declared) if in_inventory else None,

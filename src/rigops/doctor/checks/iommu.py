@@ -60,10 +60,10 @@ def mode(examined: Examined) -> Finding:
     """The IOMMU does not translate between the cards.
 
     Looks at the running kernel only: /sys/kernel/iommu_groups/*/type of each card's group.
-    `identity` is well, and so is no group at all (the IOMMU is off). `DMA` and `DMA-FQ` are
+    `identity` is ok, and so is no group at all (the IOMMU is off). `DMA` and `DMA-FQ` are
     translated: a failure with two cards or more where the driver grants P2P over PCIe, or where
     that is not known, and a warning where it is known to grant none but over NVLink. Where
-    preflight passed for what is there now it is information. Where the groups were not collected,
+    preflight passed for the present state it is information. Where the groups were not collected,
     the kernel log decides, if it has both the "Default domain type" and "Adding to iommu group" of
     the cards: the first alone is printed even where no IOMMU works.
     """
@@ -173,15 +173,15 @@ def in_vm(examined: Examined) -> Finding:
     """The ACS that a virtual machine cannot see.
 
     Asks systemd-detect-virt, and looks for devices that only hypervisors have. In a virtual machine
-    ACS and IOMMU between the cards are the host's: this check then says unknown, never ok, and
-    acs.path does the same.
+    ACS and IOMMU between the cards are the host's: this check is then unknown, never ok, and so is
+    acs.path.
     """
     boot = examined.snapshot[BOOT].value
     kind = boot.virtualization if boot else None
     evidence = (Evidence(BOOT.name, kind),) if kind else ()
     is_virtual = pcie.is_virtual_machine(examined.snapshot)
     if is_virtual is False:
-        summary = "this is no virtual machine: the ports that it sees are the real ones"
+        summary = "this is no virtual machine: its ports are the real ones"
         return Finding("ok", summary, evidence)
     if is_virtual is None:
         summary = "whether this is a virtual machine is not known"
@@ -201,8 +201,8 @@ def iommu_present(examined: Examined) -> Finding:
     """Whether an IOMMU is active.
 
     Counts /sys/kernel/iommu_groups. Both answers are normal; with an IOMMU, iommu.mode and acs.path
-    decide whether it is between the cards. The kernel's log line about the default domain is
-    not looked at: it is printed without a working IOMMU as well.
+    decide whether it is between the cards. The kernel's log line about the default domain does not
+    count: it is printed without a working IOMMU as well.
     """
     groups = examined.snapshot[IOMMU_GROUPS].value
     if groups is None:

@@ -1,4 +1,4 @@
-"""What the IOMMU has stopped: devices that reached for memory that was not theirs."""
+"""Faults of the IOMMU: devices that reached for memory that was not theirs."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def fault(examined: Examined) -> Finding | list[Finding]:
     Reads the kernel log of this boot and of the one before for page faults of the IOMMU: `AMD-Vi:
     Event logged [IO_PAGE_FAULT …]` and `DMAR: [DMA Write …] Request device …`. Each names a device.
     An NVIDIA card among them is a failure: copies between cards break like this where the IOMMU
-    translates. Disks, network and RAID cards do it too, which is a warning about them and says
-    nothing about P2P.
+    translates. Faults of disks, network and RAID cards are a warning about them and prove nothing
+    about P2P.
     """
     snapshot = examined.snapshot
     by_device: dict[str | None, list[Fault]] = {}
@@ -169,7 +169,7 @@ def _evidence(faults: Sequence[Fault]) -> tuple[Evidence, ...]:
 def _clean(snapshot: HostSnapshot) -> Finding:
     previous, log = kernel_logs.read(snapshot, "previous"), snapshot[KERNEL_LOG].value
     if log and log.starts_at_boot is False:
-        summary = "no fault in what is left of this boot's kernel log; its beginning is lost"
+        summary = "no fault in the remaining kernel log of this boot; its beginning is lost"
         return Finding("info", summary)
     more = f"; that of the previous boot {previous.gap}" if previous.gap else ""
     summary = f"the IOMMU stopped no device, by this boot's kernel log{more}"

@@ -36,8 +36,8 @@ _NARROW = (
 )
 
 _SLOT_NOT_READ = (
-    "Boards with two slots for cards often split sixteen lanes in two halves. What this slot can "
-    "do was not read, so missing lanes cannot be seen: `lspci -vvv`, as root, shows it. "
+    "Boards with two slots for cards often split sixteen lanes in two halves. The lanes of this "
+    "slot were not read, so missing lanes cannot be seen: `lspci -vvv`, as root, shows it. "
 )
 _IN_A_GUEST = "A virtual machine does not see the slot: let doctor look at the host that has it. "
 
@@ -47,11 +47,10 @@ def width(examined: Examined) -> list[Finding]:
     """Every card has all its lanes.
 
     Compares the lanes of the link with those of the card and of the port above it (sysfs, lspci;
-    where neither was read, what the kernel logged at boot of a link that limits its card).
-    Fewer than both could have is a warning, fewer because the slot has no more is information, as
-    it is in a virtual machine, whose ports are made up. A port that claims what no link has, such
-    as x32, is not believed. The speed is not judged: an idle link runs at 2.5 GT/s, and lspci
-    calls that (downgraded).
+    where neither was read, the kernel's log at boot of a link that limits its card). Fewer
+    than both could have is a warning, fewer because the slot has no more is information, as it is
+    in a virtual machine, whose ports are made up. An impossible width, such as x32, is ignored. The
+    speed is not judged: an idle link runs at 2.5 GT/s, and lspci calls that (downgraded).
     """
     return judge_answering(
         examined,
@@ -93,7 +92,7 @@ def _opinion(link: Lanes) -> tuple[Status, str, str]:
     if link.is_virtual:
         return "info", f"{has} of x{link.own}, in a virtual machine", _IN_A_GUEST + _SAVING
     if link.expected is None and link.now > _FEW_LANES:
-        summary = f"{has} of x{link.own}, and what its slot gives is not known"
+        summary = f"{has} of x{link.own}, and its slot's lanes are not known"
         return "info", summary, _SLOT_NOT_READ + _SAVING
     return "warn", f"{has} where x{could} is possible", _NARROW
 

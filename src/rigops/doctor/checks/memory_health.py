@@ -25,12 +25,12 @@ MOST_AGGREGATE: Final = 4  # more uncorrected errors in a card's life are ground
 MOST_CORRECTED: Final = 50_000_000  # where operators of large clusters take a card out
 _NO_ECC = "these cards have no ECC, or it is off"
 _NO_ECC_WHY = (
-    "That is to be expected of GeForce cards: nobody counts their memory's errors. Wrong results "
+    "That is to be expected of GeForce cards: their memory's errors are not counted. Wrong results "
     "of one card only are the sign to look for."
 )
 _RESET = Fix(
     kind="hands",
-    text="stop what uses the card, then `nvidia-smi --gpu-reset -i ADDRESS` (cards with NVLink all "
+    text="stop the card's users, then `nvidia-smi --gpu-reset -i ADDRESS` (cards with NVLink all "
     "together), or reboot",
 )
 _REPLACE = Fix(
@@ -89,8 +89,8 @@ def retired(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     """Few memory pages are retired, and none waits.
 
     Reads the retired pages of cards with ECC up to Volta. A page that waits for a reset is a
-    warning, so are 15 retired pages (DCGM's soft limit); 63 (its hard limit; there is room for 64)
-    fail. Newer cards and GeForce do not answer: skipped.
+    warning, and so are 15 retired pages (DCGM's soft limit); 63 (its hard limit; there is room for
+    64) fail. Newer cards and GeForce do not answer: skipped.
     """
     counts = (smi.retired_single, smi.retired_double)
     pages = sum(count for count in counts if count is not None)
@@ -123,7 +123,7 @@ def inforom(examined: Examined) -> Finding:
 
     Looks for nvidia-smi's warning that the infoROM is corrupted: the small memory in which a card
     keeps its serial number, its limits and its error counts. Without it the other checks of this
-    group cannot be trusted. Well is a whole report without one.
+    group cannot be trusted. A complete report without it is ok.
     """
     report = examined.snapshot[SMI].value
     lines = [*report.warnings, *report.failure_lines, *report.unparsed] if report else []
@@ -139,7 +139,7 @@ def inforom(examined: Examined) -> Finding:
             "of them may be wrong.",
             fix=Fix(
                 kind="hands",
-                text="power off and on; if it stays, the maker of the card can write it anew, "
+                text="power off and on; if it stays, the maker of the card can write it again, "
                 "or replaces the card",
             ),
         )
@@ -156,7 +156,7 @@ def volatile(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
 
     Reads the volatile ECC counters. One uncorrected error is a failure: data was wrong. Cards
     without ECC, such as GeForce, and cards with ECC switched off count nothing and are skipped,
-    never taken for well.
+    never ok.
     """
     errors = smi.ecc_volatile_uncorrected
     if errors is None:
@@ -180,9 +180,9 @@ def volatile(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
 def aggregate(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     """Few uncorrected memory errors in a card's life.
 
-    Reads the aggregate ECC counters, which survive reboots. More than 4 uncorrected errors fail,
-    which operators of large clusters take for grounds to replace a card; 1 to 4 are information.
-    Cards without ECC are skipped.
+    Reads the aggregate ECC counters, which survive reboots. More than 4 uncorrected errors fail:
+    operators of large clusters then replace a card; 1 to 4 are information. Cards without ECC are
+    skipped.
     """
     errors = smi.ecc_aggregate_uncorrected
     if errors is None:
@@ -211,8 +211,8 @@ def corrected(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     """No flood of corrected memory errors.
 
     Reads the aggregate count of errors that ECC has corrected. Some are normal; 50 million, where
-    cluster operators take a card out, are a warning. How fast they grow says more than how many
-    there are. Cards without ECC are skipped.
+    cluster operators take a card out, are a warning. Their growth matters more than their number.
+    Cards without ECC are skipped.
     """
     errors = smi.ecc_aggregate_corrected
     if errors is None:

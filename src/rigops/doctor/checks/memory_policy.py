@@ -23,8 +23,8 @@ def hmm(examined: Examined) -> Finding:
     """Heterogeneous memory management on several Blackwell cards.
 
     Reads /sys/module/nvidia_uvm/parameters/uvm_disable_hmm. With two Blackwell cards or more an N
-    is information, since some owners could only stop hangs of P2P by switching HMM off. It never is
-    a warning: there is no controlled proof.
+    is information, since some owners could only stop hangs of P2P by switching HMM off. It is never
+    a warning, since there is no controlled test.
     """
     affected = [
         card for card in examined.cards if card.model and card.model.architecture == _AFFECTED
@@ -50,7 +50,7 @@ def hmm(examined: Examined) -> Finding:
         f"nvidia_uvm uses HMM on a rig with {len(affected)} {_AFFECTED} cards",
         evidence,
         why="Owners of such rigs report that NCCL's P2P locked up until uvm_disable_hmm=1 was "
-        "set; nobody has shown the mechanism. Where preflight passes, leave it.",
+        "set; the mechanism is not known. Where preflight passes, leave it.",
         fix=Fix(
             kind="accept",
             text="only where copies between the cards hang: `options nvidia_uvm "

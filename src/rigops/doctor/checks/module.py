@@ -60,7 +60,7 @@ def loaded(examined: Examined) -> Finding:
     """The NVIDIA driver is loaded.
 
     Looks whether /proc/driver/nvidia/version is there, which it is only while the kernel module is
-    loaded. Where it was not collected, nvidia-smi that lists cards is as good. A host with a card
+    loaded. Where it was not collected, cards listed by nvidia-smi count instead. A host with a card
     and no driver fails, with the cause that the other evidence names: no module for this kernel,
     Secure Boot, nouveau, a driver that ignores the cards, or nothing installed.
     """
@@ -72,7 +72,7 @@ def loaded(examined: Examined) -> Finding:
     cause = cause_of(examined)
     held = [driver_state.bound_to(card) for card in examined.cards]
     is_bound = any(one and one[0] == driver_state.DRIVER for one in held)
-    # What DKMS has not built may be there from another source, while nobody knows for which kernel.
+    # A module that DKMS has not built may come from another source, for an unknown kernel.
     is_guess = cause is None or (
         cause.id == "drv.dkms" and not next_boot.running(examined.snapshot)
     )
@@ -124,7 +124,7 @@ def _other_cause(examined: Examined) -> tuple[str, Fix]:
     if on_disk:
         return "the module is on disk for this kernel and not loaded", Fix(
             kind="hands",
-            text="`modprobe nvidia`, and read what it says; `dmesg | tail` says more, and "
+            text="`modprobe nvidia`, and read its error; `dmesg | tail` has more, and "
             "`grep -r nvidia /etc/modprobe.d` shows whether it is blacklisted",
         )
     install = driver_advice.by_deploy(
@@ -135,4 +135,4 @@ def _other_cause(examined: Examined) -> tuple[str, Fix]:
     )
     if modules_on_disk.is_anywhere(snapshot) is False:
         return "none is installed", install
-    return "the cause is not in what was collected", install
+    return "the cause is not in the collected outputs", install

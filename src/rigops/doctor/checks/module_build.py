@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 _WHY = (
-    "A kernel module fits one kernel only, so DKMS builds the driver anew for every kernel that is "
+    "A kernel module fits one kernel only, so DKMS builds the driver for every kernel that is "
     "installed. Where that failed, this kernel comes up without a driver."
 )
 _NO_SOURCE = re.compile(r"Could not locate dkms\.conf|^File: |Missing the module source")
 _TREE = re.compile(r"/var/lib/dkms/([A-Za-z0-9._+-]{1,60}/[A-Za-z0-9._+~-]{1,60})/")
 _DIFFERS = (
-    "DKMS says that a module on disk is not as it was built: mostly it was only signed, stripped "
-    "or compressed afterwards."
+    "DKMS reports that a module on disk is not as it was built: mostly it was only signed, "
+    "stripped or compressed afterwards."
 )
 
 
@@ -229,7 +229,7 @@ def headers(examined: Examined) -> Finding:
 
     Where DKMS builds the driver, looks whether /lib/modules/KERNEL/build leads somewhere, for the
     running kernel and for the one that boots next. Where it does not, nothing can be built: a
-    warning, since what was built before still works.
+    warning, since modules built before still work.
     """
     snapshot = examined.snapshot
     dkms = snapshot[DKMS].value

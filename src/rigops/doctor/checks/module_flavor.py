@@ -1,4 +1,4 @@
-"""Which of the two kernel modules it is, open or proprietary, and whether somebody patched it."""
+"""Which of the two kernel modules it is, open or proprietary, and whether it is patched."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _kind(examined: Examined) -> Finding:
             else Finding("unknown", "which kind of module it is could not be read")
         )
     flavor, evidence = found
-    # What this kind of module drives in any branch at all.
+    # Cards that this kind of module drives in any branch at all.
     driven = {
         name
         for branch in examined.catalog.drivers
@@ -94,7 +94,7 @@ def _kind(examined: Examined) -> Finding:
 
 
 def _found(examined: Examined) -> tuple[ModuleFlavor, tuple[Evidence, ...]] | None:
-    """What is loaded, and where nothing is, what would be."""
+    """The loaded module, or where none is, the next one."""
     snapshot = examined.snapshot
     version = snapshot[NVIDIA_VERSION].value
     if version is not None and version.flavor:
@@ -128,7 +128,7 @@ def patched(examined: Examined) -> Finding:
     """Whether the driver is a patched one.
 
     Looks for the names of the known forks that grant P2P between GeForce cards, and for versions
-    such as 610.57.04-p2p, in what the module, modinfo and DKMS say. This is information:
+    such as 610.57.04-p2p, in the output of the module, modinfo and DKMS. This is information:
     rigops never installs such a module, and an update puts the stock one back.
     """
     signs = tuple(one for one in _lines(examined) if _FORK.search(one.line))

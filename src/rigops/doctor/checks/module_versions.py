@@ -64,8 +64,8 @@ def mismatch(examined: Examined) -> Finding:
     Compares the loaded module (/proc/driver/nvidia/version), the module on disk for the running
     kernel (modinfo) and the installed libraries (libnvidia-compute, libcuda1), and looks for
     nvidia-smi's and the kernel's own complaint (Driver/library version mismatch, NVRM: API
-    mismatch). After an update without a reboot they differ, and CUDA fails: a failure, cured by the
-    reboot. So are libraries that nvidia-smi does not find (couldn't find libnvidia-ml.so), and
+    mismatch). After an update without a reboot they differ, and CUDA fails: a failure, which a
+    reboot ends. So are libraries that nvidia-smi does not find (couldn't find libnvidia-ml.so), and
     modules of two versions on disk (Version mismatch: nvidia.ko(…) nvidia-modeset.ko(…)).
     """
     snapshot = examined.snapshot

@@ -37,7 +37,7 @@ _SLOW = (
 def level(examined: Examined) -> Finding:
     """Which transport NCCL will choose.
 
-    Reckons from the grants, from the ways in `nvidia-smi topo -m`, the number of cards and the
+    Computes from the grants, from the links in `nvidia-smi topo -m`, the number of cards and the
     maker of the processor whether NCCL will copy directly (P2P) or through the host's memory (SHM),
     before and since version 2.23.4, which changed the rule. Always information: SHM is slower on
     most rigs and faster on some, so measure.
@@ -47,7 +47,7 @@ def level(examined: Examined) -> Finding:
         return nothing
     found = peers.classify_pairs(examined)
     if found.undetermined or not found.total or not found.all_seen:
-        return _unknown("what the driver grants between the cards is not known")
+        return _unknown("the driver's grants between the cards are not known")
     known = examined.snapshot[NCCL].value
     predictions = _predictions(examined, found, known.processor if known else None)
     if not predictions:
@@ -118,15 +118,15 @@ def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
 
 @Check("nccl.conf_stale", needs=(NCCL, *proof.NEEDS), fixes=("hands",))
 def stale(examined: Examined) -> Finding | list[Finding]:
-    """No forgotten setting keeps NCCL from the direct way.
+    """No forgotten setting keeps NCCL from P2P.
 
     Looks into /etc/nccl.conf, ~/.nccl.conf, profiles, environment files and systemd units for
     NCCL_P2P_DISABLE, NCCL_P2P_LEVEL=LOC, NCCL_SHM_DISABLE and NCCL_IB_*. One that the inventory
     does not declare with this value is a warning that names the file and the line. So is one that
     turns P2P off, declared or not, while the last preflight still proves it: a warning where that
-    tried more than copies (from level L3 on), else information. Each home is
-    read with its owner's rights, and there only regular files of that owner. Where others are, or
-    without root, the answer is unknown.
+    tried more than copies (from level L3 on), else information. Each home is read with its owner's
+    rights, and there only regular files of that owner. With other files there, or without root, the
+    answer is unknown.
     """
     known = examined.snapshot[NCCL].value
     if known is None:
@@ -181,7 +181,7 @@ def _needless(setting: Setting, proven: Proven) -> Finding:
         fix=Fix(
             kind="hands",
             text=f"take {setting.name} out of `nccl` in the inventory and run `rigops apply`, then "
-            "start the programs anew",
+            "restart the programs",
         ),
     )
 
@@ -203,7 +203,7 @@ def _left_behind(setting: Setting, proven: Proven | None) -> Finding:
         fix=Fix(
             kind="hands",
             declare={"nccl": {setting.name: setting.value}},
-            text=f"take {assignment} out of {place} and start the programs anew (log in again, or "
+            text=f"take {assignment} out of {place} and restart the programs (log in again, or "
             "restart the unit); if it is meant to stay, because preflight failed without it, "
             "declare it under `nccl`",
         ),
@@ -228,11 +228,11 @@ def _gap(examined: Examined, known: Nccl) -> str:
 
 @Check("vllm.cache", needs=(NCCL,))
 def cache(examined: Examined) -> Finding | list[Finding]:
-    """Verdicts on P2P that vLLM remembers.
+    """Cached verdicts of vLLM on P2P.
 
     Lists ~/.cache/vllm/gpu_p2p_access_cache_for_*.json with their dates. vLLM never renews them, so
-    one from before a change of driver, BIOS or slots may be wrong. Information only: whether
-    anything has changed since then is not judged.
+    one from before a change of driver, BIOS or slots may be wrong. Information only: changes since
+    then are not judged.
     """
     known = examined.snapshot[NCCL].value
     if known is None:

@@ -1,4 +1,4 @@
-"""What NCCL logged in a program that somebody ran."""
+"""The log of NCCL in a program."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ _KNOWN: Final = (
         ),
     ),
 )
-# What every host without network cards for it, or without P2P, is told.
+# Lines of every host without network cards for it, or without P2P.
 _HARMLESS: Final = (
     "falling back to simple order",
     "net/ib : no device found",

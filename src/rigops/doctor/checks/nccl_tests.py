@@ -1,4 +1,4 @@
-"""What nccl-tests measured, which somebody ran by hand."""
+"""The output of nccl-tests that was run by hand."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _judged(run: Run) -> Finding:
             "fail",
             "collectives between the cards compute wrong values",
             cited(NCCL_TESTS, lines),
-            why="What one card gets from another is not what was sent: training on these cards "
+            why="Data from another card arrives changed: training on these cards "
             "computes with wrong numbers.",
             fix=FIX,
         )

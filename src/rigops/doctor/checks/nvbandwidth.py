@@ -1,4 +1,4 @@
-"""What NVIDIA's nvbandwidth measured, which somebody ran by hand."""
+"""The output of NVIDIA's nvbandwidth that was run by hand."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # Without P2P a copy is staged, which reaches about half of what a card reads from the host.
 _SLOWER_THAN_STAGED: Final = 0.25  # of the slowest copy from the host
 _MEASURED: Final = (
-    "nvbandwidth compares what it copied, unless an option keeps it from that, which its output "
-    "does not show. It runs no collective and no long load: `rigops preflight` does."
+    "nvbandwidth compares its copies, unless an option turns that off, which its output does not "
+    "show. It runs no collective and no long load: `rigops preflight` does."
 )
 
 
@@ -76,8 +76,8 @@ def _wrong(found: Bandwidths) -> Finding | None:
         "fail",
         f"{first.name or 'nvbandwidth'} {what}",
         cited(NVBANDWIDTH, [first.line, *first.wrong, *first.errors]),
-        why="What one card reads from another is not what was written. Where the program was built "
-        "for another version of CUDA its own kernels may fail as well: build it anew to be sure.",
+        why="Data from another card arrives changed. Where the program was built "
+        "for another version of CUDA its own kernels may fail as well: rebuild it to be sure.",
         fix=FIX,
     )
 

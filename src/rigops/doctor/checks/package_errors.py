@@ -1,4 +1,4 @@
-"""What apt, dpkg, dkms or NVIDIA's installer said when an installation failed."""
+"""Errors of apt, dpkg, dkms or NVIDIA's installer."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ _MEANINGS: Final[dict[ProblemKind, _Meaning]] = {
         "apt does not trust a source",
         "Its key is missing, was changed or has expired, and apt ignores its packages: an older "
         "driver may look like the newest.",
-        "for NVIDIA's repository install the package cuda-keyring anew, then `apt-get update`",
+        "for NVIDIA's repository reinstall the package cuda-keyring, then `apt-get update`",
     ),
     "no-package": _Meaning(
         "no source has this package or version",
@@ -151,8 +151,8 @@ _GENERAL: Final = frozenset({"package", "installer", "apt"})
 def errors(examined: Examined) -> list[Finding]:
     """apt, dpkg, dkms and NVIDIA's installer ended without an error.
 
-    Only where their output was given to doctor. Each kind of error is a failure with its line, what
-    it means and what to do; those that only follow from another one are not repeated.
+    Only where their output was given to doctor. Each kind of error is a failure with its line, its
+    meaning and its fix; errors that only follow from another one are not repeated.
     """
     answer = examined.snapshot[APT_OUTPUT]
     if answer.collected is None:

@@ -94,7 +94,7 @@ def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
 def _kept_by_rigops(examined: Examined) -> str:
     """The version that rigops had that installer bring: DKMS has its modules, and a pin is set.
 
-    With another one loaded, somebody changed it since.
+    With another one loaded, it was changed since.
     """
     state, loaded = examined.snapshot[RIGOPS_STATE].value, examined.snapshot[NVIDIA_VERSION].value
     pinned = record.pinned(state.records.get(record.PATH)) if state else None

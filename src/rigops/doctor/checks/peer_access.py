@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _UNPROVEN: Final = "advertised, not proven: run preflight"
 _PROVEN: Final = "advertised, and proven"
 _ONLY_A_CLAIM = (
-    "That the driver grants peer access is a claim about chips and drivers. It looks neither at "
+    "A grant of peer access is a claim about chips and drivers. It looks neither at "
     "the IOMMU nor at ACS, so copies may still hang or arrive wrong: `rigops preflight` moves data "
     "between every two cards and looks at what came."
 )
@@ -42,13 +42,13 @@ _REMEDIES: Final = {
     keys=frozenset({"p2p"}),
 )
 def grant(examined: Examined) -> Finding:
-    """What the driver grants between the cards is what is declared.
+    """The driver grants the declared access between the cards.
 
     Reads the matrices of `nvidia-smi topo -p2p r` and `w`. A grant is never taken for working peer
     access: the driver looks neither at the IOMMU nor at ACS, so only preflight can prove it. With
     p2p = "required" a refused pair fails, with "nvlink" one that NVLink connects. Without a
     declaration a refusal is information: on GeForce cards without NVLink the stock driver offers no
-    peer access, and that is no fault.
+    peer access, and that is not a fault.
     """
     demand = examined.spec.p2p
     nothing = peers.no_pairs(examined)
@@ -67,7 +67,7 @@ def grant(examined: Examined) -> Finding:
 
 
 def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Finding | None:
-    """What is declared and certainly or possibly not there."""
+    """Declared access that is certainly or possibly absent."""
     if demand not in {"required", "nvlink"}:
         return None
     declared = f'p2p = "{demand}" is declared'
@@ -132,9 +132,9 @@ def _unknown(examined: Examined, found: Grants) -> Finding:
     unparsed: tuple[Evidence, ...] = ()
     if matrix is None:
         late = snapshot[P2P_READ].timed_out
-        summary = "what the driver grants was not " + ("reported in time" if late else "collected")
+        summary = "the driver's grants were not " + ("reported in time" if late else "collected")
     elif not matrix.cells:
-        summary = "the driver did not report what it grants"
+        summary = "the driver did not report its grants"
         unparsed = tuple(Evidence(P2P_READ.name, line) for line in matrix.unparsed[:3])
     elif not found.total:
         summary = "which cards the driver's grants are about is not known"

@@ -1,4 +1,4 @@
-"""What CUDA's samples measured between the cards, which somebody ran by hand."""
+"""The output of CUDA's samples that were run by hand."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _failures(run: Run) -> Iterator[Finding]:
             "fail",
             "values that are copied between the cards arrive wrong",
             cited(P2P_TEST, [*run.wrong[: SHOWN_LINES - 1], *filter(None, [run.result_line])]),
-            why="The driver grants P2P, and the data is not what was sent: training on these cards "
+            why="The driver grants P2P, and data arrives changed: training on these cards "
             "computes with wrong numbers or hangs.",
             fix=FIX,
         )
@@ -162,7 +162,7 @@ def _unfinished(run: Run) -> str:
         return last.title
     shown = list(dict.fromkeys((one.quantity, one.is_enabled) for one in run.matrices))
     if shown != list(_ORDER[: len(shown)]):
-        return ""  # somebody left out others before
+        return ""  # others were left out before
     return run.last_line if run.has_begun and len(shown) < len(_ORDER) else ""
 
 

@@ -1,4 +1,4 @@
-"""What hinders peer access over PCIe: cards with other chips, and displays."""
+"""Obstacles to peer access over PCIe: cards with other chips, and displays."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def display(examined: Examined) -> Finding | list[Finding]:
 
 def _unseen(found: Grants, active: list[bool | None]) -> str:
     if True in active:
-        return "a card drives a display, and what the driver grants to it is not known"
+        return "a card drives a display, and the driver's grants to it are not known"
     if not found.all_seen:
         return "not every card was seen"
     return "whether a card drives a display was not collected"

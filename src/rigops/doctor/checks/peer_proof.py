@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SHOWN_PAIRS: Final = 1
 _WHY: Final = (
     "Training that copies between these cards hangs or reads wrong data, whatever the driver "
-    "advertises. No proof of before counts until a preflight has passed."
+    "advertises. No earlier proof counts until a preflight has passed."
 )
 _FIX: Final = Fix(
     kind="hands",
@@ -30,11 +30,11 @@ _FIX: Final = Fix(
 
 @Check("p2p.proof", needs=proof.NEEDS, fixes=("hands",))
 def last_preflight(examined: Examined) -> Finding:
-    """The last preflight has passed, and what it depends on is as it was then.
+    """The last preflight has passed, and the state that it depends on is unchanged.
 
-    Reads the records that `rigops apply` and `rigops preflight` left on the host. One that failed,
-    or whose end nobody saw, fails until the next has passed. A proof depends on the driver, the
-    kernel and its arguments, the board's firmware and the cards; where one of them changed, this is
+    Reads the records that `rigops apply` and `rigops preflight` left on the host. One that failed
+    or was interrupted fails until the next has passed. A proof depends on the driver, the kernel
+    and its arguments, the board's firmware and the cards; where one of them changed, this is
     information, since the next apply proves it again; so is one of an earlier version that tried
     less, such as copies only. Where the driver grants no pair access, nothing is proven, and this
     is skipped. The firmware is not compared here.
@@ -46,7 +46,7 @@ def last_preflight(examined: Examined) -> Finding:
         return Finding("skipped", 'p2p = "skip" is declared')
     last = proof.last_proof(examined)
     if last is None:
-        return Finding("unknown", "what the last preflight found was not collected")
+        return Finding("unknown", "the result of the last preflight was not collected")
     if last.has_failed:
         return Finding("fail", _failed(last.failed), why=_WHY, fix=_FIX)
     return _passed(last)

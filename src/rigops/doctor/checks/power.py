@@ -1,4 +1,4 @@
-"""What feeds the cards and who sets their limits: cables, voltage, limits, units."""
+"""The cards' supply and limits: cables, voltage, limits, units that set them."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def units(examined: Examined) -> Finding:
     """One place only sets power limits.
 
     Searches /etc/systemd/system, /usr/local/bin and sbin, cron, rc.local and udev rules for lines
-    that call nvidia-smi -pl or dcgmi config --set; root is needed for crontabs. One place is well,
+    that call nvidia-smi -pl or dcgmi config --set; root is needed for crontabs. One place is ok,
     and so is none. With two the last writer wins; rigops counts as one where `gpu_power_limit` is
-    declared. A unit that is disabled, and that no timer starts, does not count. A limit below what
-    a card takes is a warning too, because the driver's refusal is lost in the journal. So is a
+    declared. A unit that is disabled, and that no timer starts, does not count. A limit below a
+    card's minimum is a warning too, because the driver's refusal is lost in the journal. So is a
     running lactd, nvidia-powerd, nvidia-pstated, nvidia_oc, TuxClocker, GreenWithEnvy or
     CoolerControl where `gpu_power_limit` is declared.
     """
@@ -130,7 +130,7 @@ def cable(examined: Examined) -> Finding:
     """No card misses a power cable.
 
     Looks for insufficient external power in nvidia-smi's output, for Xid 54 and for the driver's
-    complaint about power cables in this boot's kernel log. It is well when nvidia-smi reports every
+    complaint about power cables in this boot's kernel log. It is ok when nvidia-smi reports every
     card and the log, from its beginning, has no such line.
     """
     snapshot = examined.snapshot
@@ -175,8 +175,8 @@ def brake(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
     """No power brake holds a card back.
 
     Reads the hardware power brake bit (0x80) of the reasons why the driver limits the clocks. It is
-    well when it is not set; it shows this moment only, so look while the cards work. The
-    signal comes from the supply or the board, never from the card's own limit.
+    ok when it is not set; it shows this moment only, so check while the cards work. The signal
+    comes from the supply or the board, never from the card's own limit.
     """
     if smi.throttle is None:
         return NotReported("why the clocks are limited is not reported")

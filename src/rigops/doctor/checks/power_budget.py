@@ -35,18 +35,18 @@ _SHOWN: Final = 5
     keys=frozenset({"psus", "circuits"}),
 )
 def limits(examined: Examined) -> Finding:
-    """Power supplies and circuits carry what the limits add up to.
+    """Power supplies and circuits carry the sum of the limits.
 
-    Adds up the power limits of the cards that each declared supply feeds, as `gpu_power_limit`
-    will have them once applied, else as they are in force, and `other_watts` for all else, the CPU
+    Adds up the power limits of the cards that each declared supply feeds, as `gpu_power_limit` will
+    have them once applied, else as they are in force, and `other_watts` for all else, the CPU
     included (without it: 150 W for the CPU and 100 W for the rest). Healthy is up to 90 % of a
     supply for hours, all its watts in peaks (limit times the catalog's spike factor, which comes
     from a 350 W RTX 3090 that drew 600 W), and 80 % of a circuit's volts times amperes, which is
     the code's rule for loads that last; supplies waste 10 %. To a circuit that other hosts of the
-    inventory name too, what those draw is added, by their declarations and the catalog. More is a
+    inventory name too, their power is added, by their declarations and the catalog. More is a
     warning, and a failure where a card has fallen off the bus (Xid 79) in this boot or the one
     before. It is a warning too where only the limits in force are too much, and apply brings the
-    declared ones. Where NUT answers, what the UPS measures is evidence. Without psus and circuits:
+    declared ones. Where NUT answers, the UPS's measurement is evidence. Without psus and circuits:
     skipped.
     """
     spec = examined.spec
@@ -117,7 +117,7 @@ def _data(budget: Budget) -> dict[str, object]:
 
 
 def _measured(examined: Examined) -> tuple[Evidence, ...]:
-    """What the UPSes say, which may feed more than this host."""
+    """The UPSes' values; they may feed more than this host."""
     readings = examined.snapshot[UPS].or_empty.readings
     return tuple(Evidence(UPS.name, line) for one in readings for line in one.lines)
 
@@ -175,7 +175,7 @@ def _fix(found: HostPower, budget: Budget) -> Fix:
 
 @Check("pwr.psu_split")
 def split(examined: Examined) -> Finding:
-    """Every card hangs on a declared supply.
+    """Every card is on a declared supply.
 
     Compares the PCI addresses in `psus` with the cards on the bus. Cards that no supply names, and
     addresses at which there is no card, make the power budget wrong; both are information. Without

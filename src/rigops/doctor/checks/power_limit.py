@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _KEY = "gpu_power_limit"
 _SILENTLY = (
-    "A limit below what a card takes is refused, and where a unit sets it, nobody reads the "
+    "A limit below a card's minimum is refused, and where a unit sets it, nobody reads the "
     "refusal: the card keeps its default and draws more than was planned for."
 )
 
@@ -39,11 +39,11 @@ def limit(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
 
     Compares `gpu_power_limit` with each card, as plan does, within 1 W because nvidia-smi rounds. A
     declaration that the card does not accept fails: an RTX 5090 takes no less than 400 W, and a
-    lower limit has been seen to be dropped without a word. Another limit than the declared one is a
-    warning. Where the card itself keeps a lower one in force than was requested, or the thermal
-    guard has lowered it because of heat, it is information. Without a declaration a card at its
-    default is well, one that was capped by hand is information, because the next reboot forgets the
-    cap, and one that does not report its limit (laptops) is not judged.
+    lower limit is known to be dropped silently. Another limit than the declared one is a warning.
+    Where the card itself keeps a lower one in force than was requested, or the thermal guard has
+    lowered it because of heat, it is information. Without a declaration a card at its default is
+    ok, one that was capped by hand is information, because the next reboot forgets the cap, and one
+    that does not report its limit (laptops) is not judged.
     """
     declared = examined.spec.gpu_power_limit
     choice = chosen(examined, declared, card) if declared else None

@@ -78,9 +78,9 @@ def count(examined: Examined) -> Finding:
 
     Counts the NVIDIA display devices on the bus (sysfs and lspci), those that nvidia-smi lists, and
     those that the inventory declares in `gpus`: a number, models or UUIDs. A card that has fallen
-    off the bus counts as missing. nvidia-smi that fails as a whole does not mean that there is no
-    card, and where other drivers have the cards it is not asked. Without any NVIDIA device and
-    without a declaration this is information.
+    off the bus counts as missing. A failing nvidia-smi does not mean that there is no card, and
+    where other drivers have the cards it is not used. Without any NVIDIA device and without a
+    declaration this is information.
     """
     if views.has_no_gpu(examined):
         return _count("info", "there is no NVIDIA GPU, and none is declared", ())
@@ -191,7 +191,7 @@ def lost(examined: Examined) -> Finding | list[Finding]:
     """Every card answers.
 
     A card that dropped off the bus reads as (rev ff) in lspci, is named by an error line of
-    nvidia-smi, or says ERR! or Unknown Error for most of what only the card can measure: its
+    nvidia-smi, or has ERR! or Unknown Error for most values that only the card can measure:
     temperature, fan, clocks, load. One such value is a warning; power alone that cannot be read is
     normal on some models, and a setting or a property that cannot be read says nothing of the card.
     Lost is also a card that nvidia-smi does not list and that reads as all ones on the bus (a link

@@ -17,11 +17,11 @@ _NEVER_WRITTEN: Final = frozenset({"cramfs", "erofs", "iso9660", "squashfs", "ud
 
 @Check("disk.ro", needs=(STORAGE,), needs_gpu=False, fixes=("hands",))
 def read_only(examined: Examined) -> Finding | list[Finding]:
-    """What fstab mounts for writing is not read-only.
+    """No file system that fstab mounts for writing is read-only.
 
     Compares the options in /proc/self/mounts with those in fstab. The kernel makes a file system
-    read-only after an error, and so can a person: both are a failure, and the kernel log says
-    which. What fstab does not name is not judged.
+    read-only after an error, and so can a person: both are a failure, and the kernel log tells
+    which. Other file systems are not judged.
     """
     answer = examined.snapshot[STORAGE]
     storage = answer.value
@@ -40,7 +40,7 @@ def read_only(examined: Examined) -> Finding | list[Finding]:
         return found
     if not answer.is_complete:
         return Finding("unknown", "mounts were not collected whole")
-    return Finding("ok", "what fstab mounts for writing can be written")
+    return Finding("ok", "all file systems that fstab mounts for writing can be written")
 
 
 def _plain(target: str) -> str:
@@ -60,6 +60,6 @@ def _read_only(mount: Mount, plan: Mount) -> Finding:
         why="After an error the kernel makes a file system read-only: nothing is saved any more.",
         fix=Fix(
             kind="hands",
-            text=f"copy what matters; see `journalctl -k` for the error, {check}; then {then}",
+            text=f"copy important data; see `journalctl -k` for the error, {check}; then {then}",
         ),
     )

@@ -24,8 +24,8 @@ def files(examined: Examined) -> Finding | list[Finding]:
     """The files and units of rigops on the host are as it wrote them.
 
     Compares every file of the ownership record with its digest, owner and mode there. A file that
-    is gone, that somebody changed, or that is a link, a directory or the like is a warning, and so
-    are a unit of rigops that is masked and a drop-in that changes one.
+    is gone, that was changed, or that is a link, a directory or the like is a warning, and so are a
+    unit of rigops that is masked and a drop-in that changes one.
     """
     answer = examined.snapshot[RIGOPS_STATE]
     state = answer.value
@@ -56,7 +56,7 @@ def _difference(file: OwnedFile, there: Present | None) -> str:
     if there.kind:
         return f"it is {there.kind}, and rigops wrote a file"
     if not file.has_ours(there):
-        return "somebody changed its content"
+        return "its content was changed"
     return WantedFile(file.concern, file.digest, file.mode).drift(there)
 
 

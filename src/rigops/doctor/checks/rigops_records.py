@@ -1,4 +1,4 @@
-"""What rigops wrote down on the host about itself."""
+"""The records of rigops on the host."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.probe.sections.rigops_state import RigopsState
 
-_NOT_RUN = "Without its records rigops does not know what to undo, or what it proved."
+_NOT_RUN = "Without its records rigops can undo nothing, and has no proofs."
 
 
 @Check("rigops.records", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("hands",))
 def records(examined: Examined) -> Finding | list[Finding]:
-    """The records of rigops on the host are whole.
+    """The records of rigops on the host are complete.
 
     The ownership record /var/lib/rigops/owned.json names every file that rigops wrote. Where it is
-    lost, damaged or incomplete, which files of rigops without a record show, this fails, and plan
+    lost, damaged or incomplete (files of rigops without a record show that), this fails, and plan
     and apply refuse the host. A key for backups that it does not name is a warning: apply records
     it. Other records that cannot be read are a warning, or a failure where something is not changed
     or undone until they can. Lines of the journal that a power cut tore are information.
@@ -75,7 +75,7 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
             continue
         yield Finding(
             "warn",
-            "lies where rigops writes and is not in its record, and nothing says whose it is",
+            "is where rigops writes and not in its record; its origin is unknown",
             subject=path,
             fix=Fix(kind="hands", text="remove it, or move it elsewhere"),
         )

@@ -35,7 +35,7 @@ _HANDS = Fix(
         "(Debian: /var/lib/dkms/mok.pub) asks for a password of one use; reboot, and at the "
         "machine's own screen and keyboard choose Enroll MOK, Continue, Yes, and type that "
         "password. Or turn Secure Boot off in the firmware's setup: Security or Boot, Secure Boot, "
-        "Disabled. Either needs somebody at the console"
+        "Disabled. Either needs a person at the console"
     ),
 )
 _WHY = (
@@ -64,10 +64,10 @@ def secure_boot(examined: Examined) -> Finding:
     """Secure Boot does not keep the driver out.
 
     Reads the firmware's state (mokutil, or the EFI variable) and the kernel's lockdown. Secure Boot
-    alone is no fault: it fails only where the kernel's log shows that a module was refused, or
-    where the module on disk is unsigned, and no driver is loaded. With no module for the running
-    kernel there is nothing to refuse, and drv.dkms says what is wrong. The line "module
-    verification failed … tainting kernel" is harmless with Secure Boot off.
+    alone is not a fault: it fails only where the kernel's log shows that a module was refused, or
+    where the module on disk is unsigned, and no driver is loaded. Without a module for the running
+    kernel drv.dkms has the reason. The line "module verification failed … tainting kernel" is
+    harmless with Secure Boot off.
     """
     snapshot = examined.snapshot
     insists = snapshot[SECURE_BOOT].or_empty.insists

@@ -34,9 +34,9 @@ def self_check(examined: Examined) -> Finding:
     """The daily self-check of the host runs, and found nothing.
 
     Reads the state of its timer and the record of its last run. A timer that is not active, a run
-    that is more than two days old, and what failed or could not be judged in it are a warning; what
-    it only warned of is information, since that may be well by now. It is skipped where neither
-    `notify` nor `metrics` is declared and the host has no such timer.
+    that is more than two days old, and its failed and unknown checks are a warning; its own
+    warnings are information, since they may be over by now. It is skipped where neither `notify`
+    nor `metrics` is declared and the host has no such timer.
     """
     answer = examined.snapshot[RIGOPS_STATE]
     state = answer.value

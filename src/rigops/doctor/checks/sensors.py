@@ -148,10 +148,10 @@ def rail(examined: Examined) -> Finding | list[Finding]:
     """The +12 V rail is within its tolerance.
 
     Reads every sensor that is labelled +12 V, from hwmon and from the BMC (root). 11.4 to 12.6 V is
-    well, which is the 5 % of the ATX specification; less is a failure: V100 rigs have lost cards
-    from the bus at 11.2 V. What cannot be a voltage of this rail (below 8 or above 16 V) is an
-    input that is not connected or not scaled, and is not judged. Most consumer boards have no
-    sensor that Linux can name: skipped.
+    ok, the 5 % of the ATX specification; less is a failure: V100 rigs have lost cards from the bus
+    at 11.2 V. A value that cannot be this rail's (below 8 or above 16 V) is an input that is not
+    connected or not scaled, and is not judged. Most consumer boards have no sensor that Linux can
+    name: skipped.
     """
     snapshot, sensors = examined.snapshot, examined.snapshot[SENSORS].value
     if sensors is None:
@@ -194,7 +194,7 @@ def _off_voltage(reading: Reading) -> Finding:
     is_low = volts < LOWEST_VOLTS
     return Finding(
         "fail" if is_low else "warn",
-        f"+12 V is {volts:.2f} V; {LOWEST_VOLTS} to {HIGHEST_VOLTS} V is well",
+        f"+12 V is {volts:.2f} V; {LOWEST_VOLTS} to {HIGHEST_VOLTS} V is ok",
         (Evidence(SENSORS.name, reading.line),),
         subject=f"{reading.chip} {reading.label}",
         why="Under a voltage that is too low, cards fall off the bus when they all start to work."

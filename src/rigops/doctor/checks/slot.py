@@ -67,7 +67,7 @@ def _behind(card: Card, its_width: int, widest: int) -> Finding:
         + (f", and another card has x{widest}" if is_worse else ""),
         (Evidence(PCI.name, card.function.line),) if card.function else (),
         subject=card.subject,
-        why="What goes through the chipset shares a narrow link with disks and network, and takes "
+        why="Traffic through the chipset shares a narrow link with disks and network, and takes "
         "a longer way: this card slows down every copy between the cards.",
         fix=Fix(
             kind="hands",
@@ -84,8 +84,8 @@ def _behind(card: Card, its_width: int, widest: int) -> Finding:
 def reset(examined: Examined) -> Finding:
     """Whether the ports above the cards may sleep.
 
-    With `auto` in power/control the kernel may put a port to sleep, which is well on most boards,
-    and a known cause of lost cards on a few.
+    With `auto` in power/control the kernel may put a port to sleep, which works on most boards, and
+    is a known cause of lost cards on a few.
     """
     snapshot = examined.snapshot
     ports = set(pcie.ports_above(snapshot, examined.cards))

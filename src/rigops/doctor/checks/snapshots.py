@@ -89,10 +89,10 @@ def _on_no_btrfs(examined: Examined) -> list[Finding]:
 def target(examined: Examined) -> Finding | list[Finding]:
     """The other disk or the server that snapshots are sent to was there lately.
 
-    Reads what the last run on the host wrote down. A disk that is absent is normal; it is a warning
-    after 7 days and fails after 30. One that lacks a declared subvolume is a warning. A run that
-    could not send fails with the reason. It is skipped without `send_to`, and unknown without the
-    host's clock.
+    Reads what the last run on the host wrote down. An absent disk is normal; it is a warning after
+    7 days and fails after 30. One that lacks a declared subvolume is a warning. A run that could
+    not send fails with the reason. It is skipped without `send_to`, and unknown without the host's
+    clock.
     """
     found = copies.findings(_judged(examined), TARGET, _CONNECT)
     return found or Finding("skipped", "send_to is not declared: snapshots stay on the same disk")
@@ -102,9 +102,9 @@ def target(examined: Examined) -> Finding | list[Finding]:
 def nested(examined: Examined) -> Finding | list[Finding]:
     """No declared subvolume has others inside, which its snapshots would lack.
 
-    A snapshot ends where another subvolume begins: docker's btrfs driver, systemd-nspawn machines
-    and what somebody made by hand are empty folders in it. They are named as information. Those
-    that are declared themselves are left out.
+    A snapshot ends where another subvolume begins: subvolumes of docker's btrfs driver, of
+    systemd-nspawn machines and those made by hand are empty folders in it. They are named as
+    information, but for those that are declared themselves.
     """
     judged, declared = _judged(examined), examined.spec.snapshots
     if isinstance(judged, Finding):
@@ -131,6 +131,6 @@ def held(examined: Examined) -> Finding | list[Finding]:
     """The last run removed all snapshots that `keep` no longer keeps.
 
     A run removes nothing while a declared path is missing or the clock is in doubt, and never more
-    than half of the copies without consent. What it left is a warning, with the reason.
+    than half of the copies without consent. Copies that it left are a warning, with the reason.
     """
     return copies.findings(_judged(examined), UNPRUNED, copies.FREE)

@@ -45,8 +45,8 @@ def core(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
     Compares each chip's temperature with the slowdown temperature that the same card reports, or,
     where the driver reports the degrees that are left (T.Limit), those with the number at which the
     card slows down. Reaching it fails, within 5 °C of it is a warning. Cards and drivers that
-    report neither are well below 75 °C and warned about from 85 °C on, because the known cards
-    slow down between 82 and 102 °C. Measure it under load.
+    report neither are ok below 75 °C and a warning from 85 °C on, because the known cards slow down
+    between 82 and 102 °C. Measure it under load.
     """
     now = _believed(smi.celsius)
     if now is None:
@@ -119,7 +119,7 @@ def memory(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
 
     Reads the memory's temperature where the driver reports it: V100, A100, H100 and the like. Above
     the card's own limit (85 °C where it names none) is a warning, 8 °C more a failure. GeForce and
-    RTX cards do not report it, as expected: skipped, never taken for well.
+    RTX cards do not report it: skipped, never ok.
     """
     now = _believed(smi.memory_celsius)
     if now is None:
@@ -131,7 +131,7 @@ def memory(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     is_far = own is not None and now >= limit + MEMORY_FAIL_ABOVE
     return Finding(
         "fail" if is_far else "warn",
-        f"the memory is at {now:g} °C; up to {limit:g} °C is well",
+        f"the memory is at {now:g} °C; up to {limit:g} °C is ok",
         why="Memory that is too hot makes errors and ages; the card slows down to save it.",
         data={"celsius": now, "limit": limit},
         fix=Fix(
@@ -159,7 +159,7 @@ def memory_gddr6(_: Examined) -> Finding:
 
     Always skipped. The sensor can be read only through the card's registers, with root and often
     with iomem=relaxed or without kernel lockdown; rigops does not weaken a host for a temperature.
-    By experience below 100 °C is well for GDDR6X, and at 110 °C it throttles.
+    By experience GDDR6X is fine below 100 °C and throttles at 110 °C.
     """
     return Finding(
         "skipped",
@@ -179,7 +179,7 @@ def fan(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
     """The cards' fans turn when it is warm.
 
     Reads each card's fan speed. ERR! or Unknown Error is a warning, and so is 0 % above 60 °C;
-    below that many cards let their fans rest. No value at all is normal for passive cards and SXM
+    below that many cards stop their fans. No value at all is normal for passive cards and SXM
     modules, which the case must cool.
     """
     if "fan_speed" in smi.troubles:

@@ -31,7 +31,7 @@ _FAILS: Final = frozenset({"stop-jobs", "poweroff"})
     keys=frozenset({"thermal_limit"}),
 )
 def guard(examined: Examined) -> Finding:
-    """The declared thermal guard runs, and has nothing to do.
+    """The declared thermal guard runs, and takes no step.
 
     Looks at its service and at the record that it writes every 20 seconds. It fails where
     `thermal_limit` is declared and the service does not run or has written nothing for 90 seconds,
@@ -59,7 +59,7 @@ def guard(examined: Examined) -> Finding:
 def _running(examined: Examined, text: str) -> Finding:
     state = json_fields.readable(record.parse, text)
     if state is None:
-        return Finding("unknown", "what the thermal guard does cannot be read")
+        return Finding("unknown", "the thermal guard's record cannot be read")
     boot = examined.snapshot[BOOT].value
     age_s = boot.uptime_s - state.uptime_s if boot and boot.uptime_s is not None else 0.0
     if age_s > LATE_S:

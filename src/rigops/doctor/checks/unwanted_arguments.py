@@ -58,7 +58,7 @@ _SINGLE: Final = {
     "nouveau.modeset=1": Trouble(
         "",
         "asks nouveau to take the cards",
-        "nouveau and the NVIDIA driver cannot both have a card: whoever comes first keeps it.",
+        "nouveau and the NVIDIA driver cannot both have a card: the first one keeps it.",
         grave=True,
     ),
     "nouveau.modeset=0": Trouble(
@@ -94,8 +94,8 @@ def bad(examined: Examined) -> Finding:
     Looks for arguments that guides for GPU machines spread: pci=noaer (hides PCIe errors),
     pcie_acs_override (isolation on paper), iommu=soft, leftovers of nouveau, mitigations=off,
     contradictions such as amd_iommu=off with iommu=pt, and a start in rescue mode. Those that hide
-    something or keep the driver away are warnings, the others information. What does nothing at
-    all is reported by cmdline.ignored.
+    something or keep the driver away are warnings, the others information. Arguments without any
+    effect are reported by cmdline.ignored.
     """
     snapshot = examined.snapshot
     running = snapshot[PROC_CMDLINE].value

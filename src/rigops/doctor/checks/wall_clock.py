@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def time(examined: Examined) -> Finding:
     """The clock is right.
 
-    Compares `date` on the host with the time of the machine that looked. More than a day apart is a
+    Compares `date` on the host with the time of the probing machine. More than a day apart is a
     warning: certificates and apt's signatures then count as expired or as not yet valid. A time
     service that has not synchronized yet is information.
     """

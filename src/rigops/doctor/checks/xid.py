@@ -71,11 +71,10 @@ def xid(examined: Examined) -> list[Finding]:
     """The driver has reported no trouble with a card (Xid).
 
     Reads the kernel log of this boot and of the one before for `NVRM: Xid` and for cards that have
-    fallen off the bus, and the Xids of 90 days to see what comes back after a reboot. Several Xids
-    of one card within two seconds are one incident, named after the first of the gravest; the
-    catalog says how grave a number is. A log that could not be read is never taken for a clean
-    one: this is then unknown, and the whole host where it timed out or is missing although there
-    was root.
+    fallen off the bus, and the Xids of 90 days for those that come back after a reboot. Several
+    Xids of one card within two seconds are one incident, named after the first of the gravest; the
+    catalog ranks the numbers. A log that could not be read is never ok: this is then unknown, and
+    the whole host where it timed out or is missing although there was root.
     """
     found = incidents(examined.snapshot, examined.catalog)
     boots = Counter((one.number, one.address) for one in found)
@@ -166,7 +165,7 @@ def _older(older: Sequence[Incident]) -> list[Finding]:
 def _rest(
     examined: Examined, recent: Collection[Incident], older: Collection[Incident]
 ) -> list[Finding]:
-    """What the logs prove by telling nothing."""
+    """The meaning of logs without a line."""
     snapshot = examined.snapshot
     current = kernel_logs.read(snapshot, "current")
     if not recent and not older and views.has_no_gpu(examined):
@@ -176,7 +175,7 @@ def _rest(
     if recent or older:
         return []
     if current.log and current.log.starts_at_boot is False:
-        summary = "no Xid in what is left of this boot's kernel log; its beginning is lost"
+        summary = "no Xid in the remaining kernel log of this boot; its beginning is lost"
         return [Finding("info", summary, why="The kernel keeps a short log; a journal keeps all.")]
     if driver_state.loaded(examined).is_loaded is False:
         return [Finding("skipped", f"{driver_state.NOT_LOADED}, which alone reports Xids")]
@@ -202,14 +201,14 @@ def _unknown(read: Read, where: str) -> Finding:
 
 
 def _hit_a_peer_test(incident: Incident) -> bool:
-    """What is a program's error in daily work is the machine's during such a test."""
+    """A program's error in daily work counts as the machine's during such a test."""
     return incident.number == _MMU_FAULT and any(
         process.startswith(_PEER_TESTS) for process in incident.processes
     )
 
 
 def _asked_action(incident: Incident) -> str:
-    """What the driver asks for at last, in its own words; empty for nothing."""
+    """The driver's last request, in its own words; empty for none."""
     actions = [shape["action"] for one in incident.details if (shape := _ASKED_ACTION.search(one))]
     return actions[-1] if actions and actions[-1] != "None" else ""
 

@@ -1,4 +1,4 @@
-"""What apt and unattended-upgrades would do to a package, by their own rules."""
+"""The effect of apt and unattended-upgrades on a package, by their own rules."""
 
 from __future__ import annotations
 

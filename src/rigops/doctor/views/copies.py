@@ -1,4 +1,4 @@
-"""What the judges of snapshots and backups say, as findings."""
+"""Judgements of snapshots and backups, as findings."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def judged(examined: Examined, unit: str, path: str, judge: Judge) -> Finding | 
 
 
 def stopped_timer(examined: Examined, unit: str, found: Finding | list[State]) -> Finding | None:
-    """`found`: what is judged. What of it is said of all hides no timer that does not run."""
+    """`found`: what is judged. A finding of all of them hides no timer that does not run."""
     timer = examined.snapshot[RIGOPS_STATE].or_empty.units.get(f"{unit}.timer")
     is_known = isinstance(found, list) or (timer is not None and found.status != "skipped")
     if not is_known or (timer is not None and timer.runs):

@@ -1,4 +1,4 @@
-"""What the judges of the concerns say of the host, as findings."""
+"""Judgements of the concerns' judges, as findings."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _GRAVEST_FIRST: Final[Mapping[str, Status]] = {
     NOT_HERE: "skipped",
 }
 _WHY: Final = (
-    "What is set on a running machine is forgotten at a reboot or with the driver, and of several "
-    "programs that set it the last one wins."
+    "Settings of a running machine are lost at a reboot or with the driver, and of several "
+    "programs that set them the last one wins."
 )
 
 
@@ -72,7 +72,7 @@ def judge(
     *,
     declare: Mapping[str, object] | None = None,
 ) -> Finding | None:
-    """What is declared of this subject, or is left over there. None: neither.
+    """The declaration of this subject, or what is left over there. None: neither.
 
     `declare`: the value of its key, where it is in the inventory.
     """

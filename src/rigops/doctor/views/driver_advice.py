@@ -99,7 +99,7 @@ def verdicts(examined: Examined, version: Version) -> list[Verdict]:
 
 
 def by_deploy(examined: Examined, text: str, by_hand: str) -> Fix:
-    """What the driver's deploy does for the declared driver, or for one to be declared."""
+    """The result of the driver's deploy for the declared driver, or for one to be declared."""
     advice = advise(examined)
     if not advice.declare:
         return Fix(kind="hands", text=by_hand)

@@ -1,4 +1,4 @@
-"""What several checks ask about the packages that the NVIDIA driver came in."""
+"""Common views of the NVIDIA driver's packages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AptRig:
 
 
 def apt_rig(examined: Examined) -> AptRig | Finding:
-    """What there is to judge, or why there is nothing."""
+    """The packages to judge, or why there are none."""
     snapshot = examined.snapshot
     packages = snapshot[PACKAGES].value
     if packages is None:
@@ -72,7 +72,7 @@ def apt_rig(examined: Examined) -> AptRig | Finding:
 
 
 def _elsewhere(packages: Packages, holds: PackageHolds | None) -> Finding | None:
-    """What pacman and dnf hold is shown, and not judged."""
+    """Holds of pacman and dnf are shown, and not judged."""
     if not packages.managers or "dpkg" in packages.managers:
         return None
     whose = " and ".join(sorted(packages.managers))

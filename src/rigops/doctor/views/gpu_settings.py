@@ -1,4 +1,4 @@
-"""What the judge of gpu_tuning says of a card."""
+"""Judgements of gpu_tuning's judge on a card."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def judge_undriven(
     branch = find_branch(examined.catalog, versions.branch_of(driver))
     found = []
     for card in examined.cards:
-        # What is known of a chip alone does not outweigh that nvidia-smi lists the card.
+        # A card that nvidia-smi lists is driven, whatever its chip suggests.
         if branch is None or card.driven is None or (card.unlisted and card.smi):
             continue
         support, last = runs_on(branch, card.driven), card.driven.last_branch

@@ -32,7 +32,7 @@ _NUMBERS: dict[int, Boot] = {0: "current", -1: "previous"}
 
 @dataclass(frozen=True, kw_only=True)
 class Incident:
-    """What one card reported in one boot, from the same cause; it may have happened repeatedly."""
+    """Reports of one card in one boot, from the same cause; it may have happened repeatedly."""
 
     number: int  # the cause
     address: str | None

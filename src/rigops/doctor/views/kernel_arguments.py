@@ -47,7 +47,7 @@ def of_next_boot(snapshot: HostSnapshot) -> NextBoot | None:
 
 
 def configured(boots: Bootloader) -> NextBoot | None:
-    """What boots counts, where it can be read; else the files that the menu is made from."""
+    """The boot menu counts, where it can be read; else the files that it is made from."""
     if boots.menu:
         entry = boots.menu[0]
         return NextBoot(frozenset(entry.arguments), boots.menu_path, entry.line, counts=True)

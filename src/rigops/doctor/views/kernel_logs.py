@@ -1,4 +1,4 @@
-"""What the kernel logs leave out, and which device an address in them is."""
+"""Gaps of the kernel logs, and the device of an address in them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def section_of(which: Which, entry: LogLine) -> str:
 def of_both_boots(
     snapshot: HostSnapshot, events: Callable[[KernelLog], Iterable[Event]]
 ) -> list[tuple[Which, Event]]:
-    """Of this boot first: that holds now. What is older than the boot before is left out."""
+    """Of this boot first: that holds now. Boots before the previous one are left out."""
     boots: dict[int, Which] = {0: "current", -1: "previous"}
     found = [
         (boots.get(_line_of(one).boot - (which == "previous")), one)

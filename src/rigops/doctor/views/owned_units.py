@@ -1,4 +1,4 @@
-"""What starts a unit of rigops that does not run."""
+"""The fix for a unit of rigops that does not run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def start(
     concern: str,
     declare: Mapping[str, object] | None = None,
 ) -> Fix:
-    """Plan starts it too, but for one that somebody has masked."""
+    """Plan starts it too, unless it is masked."""
     if unit is not None and unit.enabled == "masked":
         return Fix(kind="hands", text=f"sudo systemctl unmask {name}")
     text = "`rigops apply` installs and starts it"

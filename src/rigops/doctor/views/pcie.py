@@ -35,7 +35,7 @@ _HOST_BRIDGE = re.compile(r"pci([0-9a-f]{4,8}:[0-9a-f]{2})", re.IGNORECASE)
 _MOST_BUSES = 256  # of a domain
 # QEMU, virtio, VMware, Xen, Hyper-V, VirtualBox: devices that are made of software.
 _VIRTUAL_VENDORS = frozenset({0x1B36, 0x1AF4, 0x15AD, 0x5853, 0x1414, 0x80EE})
-# What real links have. A function that is gone reads as 63 or 255 lanes, QEMU's ports say 32.
+# Widths of real links. A function that is gone reads as 63 or 255 lanes, QEMU's ports say 32.
 _WIDTHS = frozenset({1, 2, 4, 8, 12, 16})
 _SPEEDS = frozenset({2.5, 5, 8, 16, 32, 64})
 
@@ -217,7 +217,7 @@ def lanes_of(examined: Examined, card: Card) -> Lanes:
 
 @once
 def _logged(examined: Examined) -> dict[str, tuple[re.Match[str], str]]:
-    """What the kernel says at boot, and first, of cards that could have more than they get."""
+    """The kernel's first lines at boot on cards that could have more than they get."""
     found: dict[str, tuple[re.Match[str], str]] = {}
     for entry in examined.snapshot[KERNEL_LOG].or_empty.matching(_LIMITED):
         if shape := _LIMITED.search(entry.message):

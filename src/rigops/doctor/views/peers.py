@@ -1,4 +1,4 @@
-"""What is known about every two cards: their link, and what the driver grants between them."""
+"""Facts of every two cards: their link, and the driver's grants between them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ REFUSED = frozenset({"CNS", "GNS", "TNS", "NS", "DR"})
 LETTERS: Final = {
     "CNS": "CNS: on this chipset the driver offers no peer access between these cards",
     "GNS": "GNS: the driver offers none for these cards",
-    "TNS": "TNS: the driver offers none for the way between them, as across two processors",
-    "NS": "NS: not supported, and the driver does not say why",
+    "TNS": "TNS: the driver offers none for the path between them, as across two processors",
+    "NS": "NS: not supported, for no reported reason",
     "DR": "DR: a setting of the driver switches it off",
 }
 MIXED_WHY: Final = (

@@ -1,4 +1,4 @@
-"""What checks of programs' outputs have in common: a hang, a cure, and what proves nothing."""
+"""Common parts of checks of programs' outputs: a hang, a fix, and runs that prove nothing."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ REFUSED: Final = (
     "platform allows it."
 )
 UNPROVEN: Final = (
-    "It never compares what arrived: fast copies may still be wrong. `rigops preflight` moves data "
-    "between the cards and compares it."
+    "It never compares the copied data: fast copies may still be wrong. `rigops preflight` moves "
+    "data between the cards and compares it."
 )
 FIX: Final = Fix(
     kind="hands",

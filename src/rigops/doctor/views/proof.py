@@ -1,4 +1,4 @@
-"""What the last recorded preflight of a host says, and whether it still speaks for it."""
+"""The last recorded preflight of a host, and whether it still holds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def last_proof(examined: Examined) -> LastProof | None:
 
 
 def outranked(examined: Examined, suspicion: Finding, *, costs: str) -> Finding:
-    """What preflight passed for what is there now is no fault, whatever there is to suspect.
+    """A state that preflight passed for is not a fault, whatever else looks suspicious.
 
     `costs`: what may be worse all the same. Copies alone do not outrank it.
     """
@@ -70,7 +70,7 @@ def outranked(examined: Examined, suspicion: Finding, *, costs: str) -> Finding:
 
 
 def _changed(examined: Examined, proven: Proven) -> Iterator[str]:
-    """What was not collected counts as it was."""
+    """Facts that were not collected count as unchanged."""
     snapshot = examined.snapshot
     driver, kernel = snapshot[DRIVER].value, snapshot[UNAME].value
     line = snapshot[COMMAND_LINE].value

@@ -1,4 +1,4 @@
-"""What nvidia-smi reports, judged card by card, and what it does not report."""
+"""Values of nvidia-smi, judged card by card, and missing ones."""
 
 from __future__ import annotations
 

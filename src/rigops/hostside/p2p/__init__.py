@@ -1,1 +1,1 @@
-"""What the preflight program is made of."""
+"""The parts of the preflight program."""

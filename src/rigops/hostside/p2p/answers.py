@@ -1,4 +1,4 @@
-"""What the parts of preflight's program tell each other, and it the controller, in JSON.
+"""Messages between the parts of preflight's program, and to the controller, in JSON.
 
 For type checkers only: no program on a host has it.
 """

@@ -1,7 +1,7 @@
 """An all-reduce by NCCL over all cards, with exact sums: with P2P, and without as a control.
 
-Each arm is a child of its own, because NCCL reads its environment once. What only fails with P2P
-is the fault of P2P; what fails without it as well is not.
+Each arm is a child of its own, because NCCL reads its environment once. A failure with P2P
+only is the fault of P2P; one without it as well is not.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def prove_collectives(
     """`find` and `try_arm` run a job in a watched child.
 
     `why_not` and `why_not_p2p` are asked before each; empty: go on. The arm without P2P is tried
-    after a hang of pairs too: whoever has such a rig wants to know whether that works.
+    after a hang of pairs too, to know whether that works there.
     """
     result: CollectivesAnswer = {
         "verdict": NOT_PROVEN,

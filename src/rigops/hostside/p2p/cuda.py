@@ -60,7 +60,7 @@ _HINTS: Final[Mapping[int, str]] = {
 
 
 class IpcHandle(ctypes.Structure):
-    """What one process gives to another, so that it can open its memory."""
+    """The handle by which another process opens this one's memory."""
 
     _fields_: ClassVar[Any] = [("reserved", ctypes.c_char * 64)]
 
@@ -135,7 +135,7 @@ class Cuda:
             raise NoLibraryError(str(error)) from error
 
     def code(self, call: str, *arguments: object) -> int:
-        """What the call returned, for calls whose failure is an answer."""
+        """The return value of the call, for calls whose failure is an answer."""
         returned: int = getattr(self._library, call)(*arguments)
         return returned
 

@@ -53,7 +53,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Talked:
-    """What one of the two kernels reports."""
+    """The report of one of the two kernels."""
 
     rounds: int  # that were finished
     wrong: int

@@ -1,4 +1,4 @@
-"""What is tried between two GPUs, rung by rung, until one fails."""
+"""The tests between two GPUs, rung by rung, until one fails."""
 
 from __future__ import annotations
 

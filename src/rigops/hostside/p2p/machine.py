@@ -1,4 +1,4 @@
-"""What the host says of itself without CUDA: board, cards on the bus, and nvidia-smi."""
+"""Facts of the host without CUDA: board, cards on the bus, and nvidia-smi."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def smi_job(*words: str) -> Job:
 
 
 def find_jobs(text: str) -> list[JobAnswer]:
-    """Who computes on which card. By short names only: a command line may hold secrets."""
+    """The processes on each card. By short names only: a command line may hold secrets."""
     return [
         {"address": pci_address(address), "pid": int(pid), "name": _process_name(pid)}
         for address, pid in _JOB.findall(text)

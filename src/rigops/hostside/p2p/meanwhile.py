@@ -1,7 +1,7 @@
-"""What the machine has beside the copies: errors of the bus, links, and new lines of the kernel.
+"""Events on the machine beside the copies: errors of the bus, links, and new lines of the kernel.
 
 Read before the first pair and after the last, as the login user, who may not see all of it. What
-could not be read is in `unread`. What programs print goes to the controller, whose parsers read it.
+could not be read is in `unread`. Output of programs goes to the controller, whose parsers read it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Meanwhile:
                 self._fastest[card] = max(speed, self._fastest.get(card, speed))
 
     def end(self) -> MeanwhileAnswer:
-        fastest = dict(self._fastest)  # of now that they are idle again, speed says nothing
+        fastest = dict(self._fastest)  # now that they are idle again, speed says nothing
         links: list[LinkAnswer] = [
             {"gpu": card, "gt_per_s": fastest.get(card), "lanes": self._narrowest.get(card)}
             for card in self._cards

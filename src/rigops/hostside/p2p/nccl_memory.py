@@ -37,7 +37,7 @@ def remove_new(before: Collection[str], folder: Path = FOLDER) -> None:
 
 
 def _maps() -> list[str]:
-    """What each process has mapped, as far as this user may see it."""
+    """The mappings of each process, as far as this user may see them."""
     found = []
     for path in Path("/proc").glob("[0-9]*/maps"):
         with suppress(OSError):

@@ -121,14 +121,14 @@ def _folders(folder: Path, until: float) -> Iterator[Path]:
 
 
 def writers(path: Path) -> str:
-    """Who but root can change the file or replace it, in words; empty: nobody."""
+    """The users but root that can change the file or replace it, in words; empty: none."""
     for place in (path, *path.parents):
         found = place.stat()
         if found.st_uid != 0:
             return f"{place} belongs to user {found.st_uid}"
         is_shared_folder = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
         if is_shared_folder and place != path.parent:
-            continue  # as /tmp: nobody renames what belongs to another
+            continue  # as /tmp: only owners rename files there
         if found.st_mode & stat.S_IWOTH:
             return f"everybody can write {place}"
         if found.st_mode & stat.S_IWGRP and _has_members(found.st_gid):

@@ -94,7 +94,7 @@ class _Owner:
 
 def _be_owner(target: Gpu, questions: int, answers: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 1)  # or whoever watches would wait for this process too
+    os.dup2(nothing, 1)  # or the watching process would wait for this one too
     os.dup2(nothing, 2)
     asked, answering = os.fdopen(questions, encoding="utf-8"), os.fdopen(answers, "w")
     try:
@@ -115,11 +115,11 @@ def _write_line(to: IO[str], words: object) -> None:
 
 
 def _say_nothing(**_: object) -> None:
-    """The owner's process has nobody who listens."""
+    """The owner's process has lost its reader."""
 
 
 class _Memory:
-    """What the owner's process does; each method is a question."""
+    """The work of the owner's process; each method is a question."""
 
     def __init__(self, target: Gpu) -> None:
         self._cuda = Cuda()

@@ -131,7 +131,7 @@ end:
 # One thread on each of two cards. A mailbox is a flag and, 128 bytes behind it, `words` words. Each
 # round, one writes words and then the flag into the outbox; the other waits for that flag in its
 # inbox, reads the words, and answers. Flag and words of a round are those of no other round, and of
-# no other direction; nobody waits for a flag for longer than `patience` nanoseconds. The report:
+# no other direction; a flag is waited for at most `patience` nanoseconds. The report:
 # rounds that were finished, words that were wrong, nanoseconds from the second round on, and of the
 # first wrong word the round above its number in the round, then what was expected above what was
 # seen.

@@ -1,6 +1,6 @@
 """Rung L4: every pair at once, by copies and by kernels, each checked by the owner of the memory.
 
-What is right alone can be wrong or stop when all cards and their bridges are busy.
+A path that works alone can fail or hang when all cards and their bridges are busy.
 """
 
 from __future__ import annotations

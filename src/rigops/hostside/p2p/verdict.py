@@ -95,7 +95,7 @@ def poison(size: int) -> bytes:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the owner of the memory found there after one copy."""
+    """The content that the owner of the memory found after one copy."""
 
     found: str  # right, nothing, zeros, reversed, stale or other
     first: int = 0  # the first wrong byte
@@ -234,7 +234,7 @@ def size_name(size: int) -> str:
 
 @dataclass(frozen=True)
 class Demand:
-    """What the inventory declares about a host; `wired` are the pairs with NVLink, if known."""
+    """The declaration of a host; `wired` are the pairs with NVLink, if known."""
 
     p2p: str = "measure"
     gpus: int | None = None

@@ -163,7 +163,7 @@ def _signal(child: int, number: int) -> None:
 
 
 def _reap(child: int, ended: Ended, patience: float) -> bool:
-    """Look again and again: a wait could only be ended by the one who does not end."""
+    """Look again and again: only the hung process could end a wait."""
     until = time.monotonic() + patience
     while True:
         found, status = os.waitpid(child, os.WNOHANG)

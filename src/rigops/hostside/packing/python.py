@@ -2,8 +2,8 @@
 
 Nothing is executed. Every module is read once, before what imports it, and names stay as they
 are: that is why two modules may not define the same one. `if TYPE_CHECKING:` blocks are left
-out, and annotations are never evaluated. What only an old interpreter can find, such as a newer
-function of the standard library, is left to tests that run the packed text.
+out, and annotations are never evaluated. Faults that only an old interpreter finds, such as a
+newer function of the standard library, are left to tests that run the packed text.
 """
 
 from __future__ import annotations

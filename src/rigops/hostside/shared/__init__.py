@@ -1,1 +1,1 @@
-"""What several programs that run on hosts share. Python 3.8 and the standard library, or sh."""
+"""Common parts of programs that run on hosts. Python 3.8 and the standard library, or sh."""

@@ -49,7 +49,7 @@ class Folder(NamedTuple):
         return os.path.samestat(os.fstat(self.number), os.fstat(other.number))
 
     def is_copy(self, snapshot: Folder) -> bool:
-        """What a snapshot has in its place has the same number there."""
+        """A stand-in of it in a snapshot has the same number there."""
         return os.fstat(self.number).st_ino == os.fstat(snapshot.number).st_ino
 
 
@@ -106,7 +106,7 @@ def open_typed(path: str) -> Iterator[Folder]:
 
 @contextmanager
 def open_parent(path: str) -> Iterator[Entry]:
-    """What is at the end of the path may be anything."""
+    """The last part of the path may be anything."""
     above, name = os.path.split(path)
     with open_folder(above) as folder:
         yield Entry(folder, name)
@@ -114,7 +114,7 @@ def open_parent(path: str) -> Iterator[Entry]:
 
 @contextmanager
 def open_regular(path: str) -> Iterator[IO[bytes]]:
-    """A file to read. What is no regular file is an error, and nothing is waited for."""
+    """A file to read. Anything but a regular file is an error, without waiting."""
     with open_parent(path) as entry:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         number = os.open(entry.name, flags, dir_fd=entry.folder.number)
@@ -178,19 +178,19 @@ def make_private(new: Entry) -> Iterator[Folder]:
     os.mkdir(new.name, 0o700, dir_fd=new.folder.number)
     with open_beneath(new.folder, new.name) as made:
         if not is_private(os.fstat(made.number)):
-            raise OSError(errno.EEXIST, "was put there by somebody else just now", made.path)
+            raise OSError(errno.EEXIST, "was put there by another program just now", made.path)
         yield made
 
 
 def is_private(found: os.stat_result) -> bool:
-    """Nobody but this user can put something into it."""
+    """Only this user can put something into it."""
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def without_links(path: str) -> str:
     """The path behind links that only root can have made; another one is an error.
 
-    What is not there is taken as it is written. A change meanwhile is met by who opens the result.
+    Absent parts are taken literally. Opening the result detects a change meanwhile.
     """
     at, left, links = "", path.strip("/").split("/")[::-1], 0
     while left:
@@ -240,7 +240,7 @@ def exchange(one: Entry, other: Entry) -> None:
 
 
 def put_in_place(made: Entry, live: Entry, aside: Entry) -> None:
-    """What is made gets the live name, and what has that name goes aside.
+    """The new one gets the live name, and the one with that name goes aside.
 
     Killed in between, it leaves both, complete.
     """

@@ -1,6 +1,6 @@
 """Runs programs that may hang or flood: each has a deadline, and bounds of what is kept of it.
 
-One that cannot be ended, since its disk hangs, is left behind: nobody waits for it.
+One that cannot be ended, since its disk hangs, is left behind.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def run_bounded(
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> ChildAnswer:
-    """What it prints, once it has ended. It reads nothing."""
+    """Its output, once it has ended. It reads nothing."""
     end = time.monotonic() + most_s
     with BoundedChild(words, stdout=subprocess.PIPE, env=env, pass_fds=pass_fds) as child:
         output = child.read_all(most_s, most_bytes)
@@ -155,7 +155,7 @@ def run_bounded(
 
 
 def printable(text: bytes | str) -> str:
-    """Of somebody else: nothing in it steers a terminal. The lines of ssh end as on a terminal."""
+    """Foreign text: nothing in it steers a terminal. The lines of ssh end as on a terminal."""
     known = text.decode(errors="replace") if isinstance(text, bytes) else text
     known = known.replace("\r\n", "\n")
     return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in known)

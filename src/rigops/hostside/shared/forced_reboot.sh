@@ -1,10 +1,10 @@
 # shellcheck shell=sh
 # ---- shared by the programs that reboot a host by force, and go on where nothing else does ----
 #
-# Whatever may hang runs beside them. Time is /proc/uptime's, which nobody can set. `system` is the
+# Whatever may hang runs beside them. Time is /proc/uptime's, which cannot be set. `system` is the
 # folder that stands for /, and empty but in tests.
 
-stand_alone() { # nothing of whoever starts it counts
+stand_alone() { # independent of its parent
     PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/run/current-system/sw/bin
     LC_ALL=C
     export PATH LC_ALL

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # ---- shared by the programs that set something, and undo exactly what they have set ----
 #
-# What a program has set since the boot, with what was there before: so that undoing is exact.
+# A program's settings since the boot, with the values before: so that undoing is exact.
 #
 # An entry is a line of words in the order of `columns`, and a line of the record. `record`, `schema`,
 # `entries` and `columns` (`#` before those that are numbers) come from the program. A record of

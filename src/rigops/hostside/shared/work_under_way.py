@@ -21,7 +21,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def work_under_way(system: Path) -> str:
-    """What it does; nothing where it does nothing. `system`: what is / otherwise, in tests."""
+    """Its present work, or nothing. `system`: / but for tests."""
     records = system / "var/lib/rigops"
     lock = records / "lock.json"
     pid = read_json(lock).get("pid")

@@ -1,4 +1,4 @@
-"""What is wrong with a declared value."""
+"""Faults of declared values."""
 
 from __future__ import annotations
 

@@ -68,13 +68,17 @@ def kernel_argument(value: object) -> str:
 
 
 def _refuse_anothers(argument: str, value: object) -> None:
-    """What the installation sets, and where; two of them would leave the machine without a root."""
+    """Arguments that the installation sets, and where; two would leave no root."""
     name = argument.partition("=")[0]
     for pattern, place in _SET_ELSEWHERE.items():
         if fnmatchcase(name, pattern):
-            refuse(f"{name} is set by what boots this machine", value, fix=f"change {place} there")
+            refuse(
+                f"{name} is set by this machine's bootloader or initramfs",
+                value,
+                fix=f"change {place} there",
+            )
     if argument == "iommu=passthrough":
-        refuse("the kernel knows no such value of iommu", value, fix='write "iommu=pt"')
+        refuse("no such value of iommu exists", value, fix='write "iommu=pt"')
 
 
 def module_options(value: object) -> ModuleOptions:
@@ -182,7 +186,7 @@ def _nccl_value(value: object) -> str:
         return str(int(value))
     line = text(value)
     if "#" in line:
-        refuse("nccl.conf ignores what follows a #", value)
+        refuse("nccl.conf ignores text after a #", value)
     return line
 
 

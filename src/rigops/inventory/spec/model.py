@@ -1,4 +1,4 @@
-"""What a rig should be, as types. Units are in the names; None means not declared."""
+"""The declaration of a rig, as types. Units are in the names; None means not declared."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Notify:
 
 @dataclass(frozen=True)
 class RigSpec:
-    """What is declared for a host. `others`: keys that have no field here, by name."""
+    """The declaration of a host. `others`: keys that have no field here, by name."""
 
     FIELDS: ClassVar[frozenset[str]]
 

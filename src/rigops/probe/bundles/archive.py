@@ -122,7 +122,7 @@ class _HeaderLimitError(Exception):
 
 
 class _HeaderFile:
-    """What tarfile reads headers from. It goes only forward: no size below 0 gets so far."""
+    """Tarfile reads headers from it. It goes only forward: no size below 0 gets so far."""
 
     def __init__(self, reader: BoundedReader) -> None:
         self.last = b""

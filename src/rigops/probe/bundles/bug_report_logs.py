@@ -65,7 +65,7 @@ def boots_of(file: str) -> list[list[str]]:
 def last_boot_in(boots: Sequence[Sequence[str]], ring: str) -> str:
     """Empty where its beginning is not known, and where it is not the boot of the ring buffer.
 
-    A log file that nobody writes any more ends with a boot of long ago.
+    A log file that is not written any more ends with a boot of long ago.
     """
     read = list(map(stamps.read, boots[-1] if boots else ()))
     is_known = any(one.seconds is not None or one.message.startswith(_FIRST_WORDS) for one in read)

@@ -1,4 +1,4 @@
-"""What redaction never touches, whatever is written around it: PCI addresses and Xids."""
+"""Text that redaction never touches, whatever is written around it: PCI addresses and Xids."""
 
 from __future__ import annotations
 

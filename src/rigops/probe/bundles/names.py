@@ -167,7 +167,7 @@ def places(section: str) -> tuple[NamePattern, ...]:
 
 
 def is_name(kind: WordKind, value: str) -> bool:
-    """Whether it is somebody's: no placeholder, no account that every machine has."""
+    """Whether it is a person's: no placeholder, no account that every machine has."""
     if not value or is_pseudonym(value) or value == "***" or _VERSION.fullmatch(value):
         return False
     if kind == "serial":

@@ -19,7 +19,7 @@ _DOCUMENTATION_6: Final = IPv6Network("2001:db8::/32")
 _WORD: Final = re.compile(r"(?:host|user|serial|wifi|path)-[0-9]{1,9}")
 _UUID: Final = re.compile(r"0{20}[0-9]{12}")
 _HARDWARE: Final = re.compile(r"02(?:00)*[0-9]{6}")
-# What already looks like a pseudonym stays, and its number is not given to another name.
+# A text that already looks like a pseudonym stays, and its number is not given to another name.
 _TAKEN: Final = re.compile(
     r"(?<![0-9A-Za-z])(?:(?:host|user|serial|wifi|path)-[0-9]{1,9}"
     r"|0{8}-?0{4}-?0{4}-?0{4}-?[0-9]{12}|02(?:[:-]?00){2,16}(?:[:-]?[0-9]{2}){3}"
@@ -90,7 +90,7 @@ def is_pseudonym(word: str) -> bool:
 
 
 def is_identifying(address: IPv4Address | IPv6Address) -> bool:
-    """Whether it identifies somebody: no loopback, netmask or documentation address."""
+    """Whether it identifies a host: no loopback, netmask or documentation address."""
     if address.is_loopback or address.is_unspecified or address.is_multicast:
         return False
     if isinstance(address, IPv6Address):

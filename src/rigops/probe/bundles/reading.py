@@ -99,7 +99,7 @@ def _of_directory(path: Path) -> list[Bundle]:
 
 
 def _with_pastes(bundle: Bundle, path: Path, names: Iterable[str]) -> Bundle:
-    """What somebody put together may have files that are not named like a section."""
+    """A folder that was put together by hand may have files that are not named like a section."""
     others = [name for name in names if section_of(name) not in _KNOWN]
     pasted = pastes.read(_contents(path, others), host=bundle.host)
     if pasted is None:

@@ -1,4 +1,4 @@
-"""What is recognized by its shape alone: addresses, identifiers, logins, secrets."""
+"""Texts recognized by shape alone: addresses, identifiers, logins, secrets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _UNITS: Final = (
     ".path",
 )  # fmt: skip
 
-# What must not leave a host at all. The probe hides it there; people who collect by hand may not.
+# Secrets that must not leave a host at all. The probe hides them there; people who collect by hand
+# may not.
 _WORDS: Final = (
     r"(?i:passw|passphrase|secret|token|credential|cifspass|(?:api|access|private|preshared)_?key|psk)"
     r"[A-Za-z0-9_.-]{0,80}"

@@ -45,11 +45,11 @@ class Logged:
 
 @dataclass(kw_only=True)
 class LinkErrors:
-    """What one device reported in one boot. `address` is at one end of the link that fails."""
+    """The reports of one device in one boot. `address` is at one end of the link that fails."""
 
     address: str
     severity: LinkSeverity
-    driver: str  # nvidia, pcieport: who had the device
+    driver: str  # nvidia, pcieport: the device's driver
     logs: dict[str, Logged] = field(default_factory=dict)
     vendor: str = ""  # four hexadecimal digits
     names: list[str] = field(default_factory=list)  # SDES, Surprise Down Error, BadTLP

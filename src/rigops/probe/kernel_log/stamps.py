@@ -1,4 +1,4 @@
-"""What is before the message of a log line: priorities, timestamps, the host, "kernel:"."""
+"""Prefixes of the message of a log line: priorities, timestamps, the host, "kernel:"."""
 
 from __future__ import annotations
 

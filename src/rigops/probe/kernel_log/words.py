@@ -71,7 +71,7 @@ WORDS: Final = (
     "reboot:",
 )
 
-# What the parser and the checks look for in those lines.
+# Words that the parser and the checks look for in those lines.
 TECHNICAL: Final = (
     " ".join(WORDS) + " kern user daemon syslog auth authpriv cron local emerg alert crit warn "
     "notice info debug kernel Command line absent lines left out times INFO task systemd acpi usb "
@@ -91,7 +91,7 @@ TECHNICAL: Final = (
 )
 
 _RELEVANT: Final = re.compile("|".join(map(re.escape, WORDS)))
-# What a line without any timestamp must begin with, to be taken for one of the kernel's.
+# The beginning of a line without any timestamp that counts as one of the kernel's.
 _KERNEL_SPEAKS: Final = re.compile(
     r"[a-z0-9_-]{1,40} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |"
     r"NVRM: |nvidia[-_ :]|nouveau[ :]|vfio[-_]|AMD-Vi: |DMAR:|iommu: |pcieport |pci(?:e|_bus)? |"

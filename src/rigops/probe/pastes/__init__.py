@@ -1,1 +1,1 @@
-"""What people copy out of terminals, forums and log files: which outputs are in it."""
+"""Text copied out of terminals, forums and log files: the outputs in it."""

@@ -1,4 +1,4 @@
-"""What copying adds to an output: quote marks, fences of Markdown, colors, typed commands."""
+"""Additions of copying to an output: quote marks, fences of Markdown, colors, typed commands."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _AROUND: Final = re.compile(
     r"\[sudo\] .{0,200}|[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} .{0,20}"
 )
 
-# What the logs of GitHub's and Azure's builds put before each line.
+# Prefixes of lines in the logs of GitHub's and Azure's builds.
 _BUILD_STAMP: Final = re.compile(
     r"^\ufeff?[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{7}Z ", re.MULTILINE
 )
 
-# What docker compose, kubectl and Ray put before each line of a container.
+# Prefixes of docker compose, kubectl and Ray before each line of a container.
 _CONTAINER: Final = re.compile(
     r"\[(?:pod|container)/[^\]\s]{1,200}\] |[\w.-]{1,60} {1,40}\| |\(\w{1,40} pid=[^)]{1,80}\) "
 )
 
-# What grep, `cat -n` and lists put before a line of a log.
+# Prefixes of grep, `cat -n` and lists before a line of a log.
 _BEFORE_A_LOG_LINE: Final = re.compile(
     r"^(?:/[\w./-]{1,200}:)?(?:[ \t]{0,8}[0-9]{1,9}(?:[:-]|[ \t]{1,4})|[*|+-] )?`{0,2}"
     r"(?=\[ {0,8}[0-9]{1,9}\.[0-9]{3,6}\] |[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} \S|"
@@ -123,12 +123,12 @@ def _unquoted(line: str) -> str:
 
 
 def is_pagers(line: str) -> bool:
-    """What a pager or the frame of a terminal puts between the lines of one output."""
+    """Lines of a pager or the frame of a terminal between those of one output."""
     return _PAGER.fullmatch(line.strip()) is not None
 
 
 def margin_of(line: str) -> str:
-    """What may be before each line of an output: blanks, or the name of a container."""
+    """A prefix of each line of an output: blanks, or the name of a container."""
     container = _CONTAINER.match(line)
     return container[0] if container else line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -142,7 +142,7 @@ def is_no_output(line: str) -> bool:
 
 
 def leaves_out(line: str) -> bool:
-    """The mark of lines that somebody left out."""
+    """The mark of lines that were left out."""
     return _LEFT_OUT.fullmatch(line) is not None
 
 

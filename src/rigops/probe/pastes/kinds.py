@@ -297,7 +297,7 @@ KINDS: Final = (
     LSPCI,
 )  # fmt: skip
 
-# What to type by hand for it. Of these the one is named that would decide most.
+# The command to type for it. Of these the one is named that would decide most.
 COMMANDS: Final = {
     SMI: "nvidia-smi -q",
     "kernel-log": "sudo dmesg",

@@ -78,7 +78,7 @@ class Part:
     host: str | None = None  # of the last prompt before it that names one
     lines: list[str] = field(default_factory=list)
     is_last: bool = False  # the text ends in its last line
-    has_gap: bool = False  # somebody left out lines
+    has_gap: bool = False  # lines were left out
 
     @property
     def last(self) -> int:
@@ -352,7 +352,7 @@ def _is_ring(part: Part) -> bool:
 
 
 def _of_smi(parts: Sequence[Part]) -> Collected:
-    """What failed, cards that any answer calls lost, and the richest of what did not fail."""
+    """The failures, cards that any answer calls lost, and the richest of the good answers."""
     failures = [part for part in parts if part.kind is FAILURE]
     answers = [part for part in parts if part.kind is not FAILURE]
     best = max(

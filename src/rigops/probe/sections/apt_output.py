@@ -1,4 +1,4 @@
-"""What apt, dpkg, dkms and NVIDIA's installer say when an installation fails."""
+"""Errors of apt, dpkg, dkms and NVIDIA's installer when an installation fails."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ _KINDS: tuple[tuple[ProblemKind, tuple[str, ...]], ...] = (
     ("apt", ("E: ", "Error: ", "Error! ")),
 )
 _AT_THE_START = frozenset({"installer", "apt", "package", "load"})
-# What is the same in every language.
+# Texts that are the same in every language.
 _EVERYWHERE: dict[ProblemKind, re.Pattern[str]] = {
     "compiler": re.compile(r"[^\s:]{1,400}:[0-9]{1,9}:(?:[0-9]{1,9}:)? (?:fatal )?error: "),
     "interrupted": re.compile(r"E: .{0,200}dpkg --configure -a"),

@@ -33,7 +33,7 @@ _HIDDEN = "***"
 _LINUX = re.compile(r"\s*linux(?:16|efi)?\s+(?P<kernel>\S+)(?:\s+(?P<arguments>.*))?")
 _DIGEST = re.compile(r"(?P<digest>[0-9a-f]{64})[ *]+(?P<path>/.+)")
 
-# What may have to be changed, and has to be known byte for byte then.
+# Files that may have to be changed, so that every byte has to be known.
 _CHANGED: Final = (
     GRUB_DEFAULTS, f"{GRUB_DROP_INS}*.cfg", RUNNING, boot_files.KERNEL_CMDLINE,
     boot_files.VENDOR_CMDLINE, f"{boot_files.CMDLINE_DROP_INS}/*.conf",
@@ -119,7 +119,7 @@ def parse(text: str) -> Bootloader:
 
 
 def _exact(texts: Mapping[str, str], digests: str | None) -> Files:
-    """Secrets are hidden, and lines are ended anew, on the way here: the digest shows it."""
+    """Secrets are hidden and line ends changed on the way here: the digest shows it."""
     known = {one["path"]: one["digest"] for one in matches(_DIGEST, lines(digests or ""))[0]}
     exact: dict[str, str] = {}
     inexact: set[str] = set()

@@ -1,4 +1,4 @@
-"""The device nodes through which programs reach the driver, and who may open them."""
+"""The device nodes through which programs reach the driver, and their modes."""
 
 from __future__ import annotations
 

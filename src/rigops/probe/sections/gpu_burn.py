@@ -1,4 +1,4 @@
-"""What gpu_burn says while it computes on every card, and in the end."""
+"""Output of gpu_burn while it computes on every card, and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reinstall needs to know: disks by their own names, users, networks, packages, keys.
+"""Facts for a reinstall: disks by their own names, users, networks, packages, keys.
 
 Only capture and what comes after it ask for this. Values come without `=` before them: what follows
 one and is long and mixed looks like a secret to the script, as ID_SERIAL of many disks does.

@@ -1,4 +1,4 @@
-"""What a process may take here: shared and locked memory, files; and whether the clock is set."""
+"""Limits of a process: shared and locked memory, files; and whether the clock is set."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ALL_ONES = 2**64 - 1  # how systemd writes "no limit" in numbers
 
 @dataclass(frozen=True)
 class Range:
-    """What is in force for the login that looked."""
+    """The limits in force for the probing login."""
 
     soft: Bound
     hard: Bound

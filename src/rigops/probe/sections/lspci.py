@@ -1,4 +1,4 @@
-"""What lspci decodes of every PCI function: capabilities that sysfs does not name.
+"""Output of lspci for every PCI function: capabilities that sysfs does not name.
 
 A tree (`lspci -t`) may be beside the listing, or alone.
 """
@@ -99,7 +99,7 @@ class LspciFunction:
 
 @dataclass(frozen=True, kw_only=True)
 class Lspci:
-    """What a tree alone names is no function, and proves no card absent: it has no classes."""
+    """A tree alone names no functions and proves no card absent, since it has no classes."""
 
     functions: tuple[LspciFunction, ...] = ()
     unparsed: tuple[str, ...] = ()

@@ -51,7 +51,7 @@ class Modprobe:
     unparsed: tuple[str, ...] = ()
 
     def value(self, module: str, name: str) -> str | None:
-        """What the module is loaded with: of several, the last counts."""
+        """The options that the module is loaded with: of several, the last counts."""
         wanted = module.replace("-", "_")
         values = [one.value for one in self.options if (one.module, one.name) == (wanted, name)]
         return values[-1] if values else None

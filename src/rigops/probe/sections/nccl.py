@@ -1,4 +1,4 @@
-"""What changes how NCCL behaves here: settings, remembered results, versions."""
+"""Influences on NCCL here: settings, cached results, versions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Library:
 
 @dataclass(frozen=True, kw_only=True)
 class Nccl:
-    """`closed`: homes into which nobody could look, so that theirs is not known.
+    """`closed`: homes that could not be read, so that theirs is not known.
 
     `unread`: files and folders in homes that are links, of another owner, or no files.
     `is_complete`: the last question was reached, so that no setting is missing.

@@ -1,4 +1,4 @@
-"""What a program of nccl-tests measures: all_reduce_perf and its kin, one or several runs."""
+"""Results of nccl-tests: all_reduce_perf and its kin, one or several runs."""
 
 from __future__ import annotations
 

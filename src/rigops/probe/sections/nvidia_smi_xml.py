@@ -1,4 +1,4 @@
-"""What nvidia-smi reports of the cards: in XML, as -q text, a table, a list, or by --query-gpu."""
+"""Output of nvidia-smi on the cards: in XML, as -q text, a table, a list, or by --query-gpu."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from rigops.dataclass import dataclass
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import single
 
-# What follows the version must be there too: a version that was cut short is another version.
+# The text after the version must be there too: a version that was cut short is another version.
 _SHAPE = re.compile(
     r"(?P<kind>Open )?Kernel Module\b.*?\s(?P<version>[0-9]{2,4}(\.[0-9]{1,3}){1,2})(?:-\S+)?\s"
 )

@@ -194,7 +194,7 @@ def _matrix(
 
 
 def is_elided(line: str) -> bool:
-    """Whether whoever pasted it says that something is left out here."""
+    """Whether the paste marks lines as left out here."""
     return _ELISION.fullmatch(line) is not None
 
 

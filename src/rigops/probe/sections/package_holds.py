@@ -1,4 +1,4 @@
-"""What holds packages, and what would change them: holds, pins, upgrades, origins."""
+"""Holds of packages, and their possible changes: holds, pins, upgrades, origins."""
 
 from __future__ import annotations
 

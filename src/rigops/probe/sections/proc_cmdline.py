@@ -8,7 +8,7 @@ from rigops.probe.text import single
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What the running kernel was started with."""
+    """The running kernel's command line."""
 
     line: str = ""
     arguments: tuple[str, ...] = ()

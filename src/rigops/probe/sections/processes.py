@@ -1,4 +1,4 @@
-"""Who holds the cards, and what waits or spins in the kernel because of them."""
+"""Processes on the cards, and those that wait or spin in the kernel because of them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Processes:
-    """`holders`: who has a node of NVIDIA's open; without root only one's own are seen.
+    """`holders`: processes with a node of NVIDIA's open; without root only one's own are seen.
 
     None: not collected. `tasks`: in state D, or threads of the driver.
     """
@@ -111,7 +111,7 @@ def _task(line: str) -> Task | None:
 _SNIPPET = rf"""
 [ -e /proc/self/stat ] || return
 look() {{ # PID: sets comm, or fails
-    # Whoever runs it chooses its name, line feeds and brackets included.
+    # Its user chooses its name, line feeds and brackets included.
     {{
         read -r line && while read -r more; do line="$line $more"; done
     }} 2>/dev/null <"/proc/$1/stat" || return

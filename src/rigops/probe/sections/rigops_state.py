@@ -52,7 +52,7 @@ ROOT: Final = "0:0"
 
 @dataclass(frozen=True)
 class Present:
-    """What is at a path. The digest is SHA-256, in hex; empty where there is no content to read.
+    """A file at a path. The digest is SHA-256, in hex; empty where there is no content to read.
 
     `owner`: the numbers of user and group. `kind`: in words; empty for a regular file.
     """

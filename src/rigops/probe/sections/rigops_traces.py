@@ -1,7 +1,7 @@
 """Files that rigops writes on hosts and that its record there does not name.
 
-Without the record nobody would undo them. Most say in their first lines who made them; what does
-not lies where nobody else writes.
+Without the record they would not be undone. Most name rigops in their first lines; the others lie
+where no other program writes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ HEADERS: Final = (
     "(url|command|ping)$",  # whom to notify
 )
 TRACES: Final = "ls UNRECORDED"
-ORIGINALS: Final = "ls UNRECORDED PREVIOUS"  # in bundles of before
+ORIGINALS: Final = "ls UNRECORDED PREVIOUS"  # in older bundles
 
-_OWN: Final = (  # nobody else writes there
+_OWN: Final = (  # no other program writes there
     "/usr/local/libexec/rigops/*",
     "/etc/rigops/*",
     "/etc/systemd/system/rigops-*",
@@ -91,7 +91,7 @@ for path in {" ".join((*_OWN, *_SHARED))}; do
     [ -f "$path" ] || continue
     ! is_recorded "$path" || continue
     case $path in
-        # No record names a passphrase. What ssh and its keys have beside them goes with the key.
+        # No record names a passphrase. Files beside ssh's keys go with the key.
         *.rigops-new|/etc/rigops/borg_passphrase*|/etc/rigops/*_key.pub|/etc/rigops/*_known_hosts)
             continue ;;
         {companions}

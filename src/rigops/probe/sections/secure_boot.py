@@ -89,7 +89,7 @@ def _by_firmware(headed: dict[str, str], unparsed: list[str]) -> tuple[bool | No
     return None, ""
 
 
-# What mokutil reads is the variable, whose first four bytes are attributes.
+# mokutil reads the variable, whose first four bytes are attributes.
 _SNIPPET = f"""
 [ -d /sys/kernel ] || return
 show_kernel {_TAINTED} {_LOCKDOWN}

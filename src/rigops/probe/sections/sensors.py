@@ -54,7 +54,7 @@ _SDR_VALUE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """None: the sensor reports nothing. What it reports may be wrong: see the checks."""
+    """None: the sensor reports nothing. Its value may be wrong: see the checks."""
 
     chip: str
     label: str

@@ -177,7 +177,7 @@ _SETTERS = "gwe|lactd|tuxclocker|tuxclockerd|nvidia-pstated|nvidia_oc|nvidia-pow
 
 # Programs are too large to be looked through: only what may be a script or a unit is. Root reads
 # the files of root's folders. Where a link leads, and what is in a folder that others may write
-# into, is read as somebody who may read nothing but what everybody may.
+# into, is read as a user that may only read what everybody may.
 _SNIPPET = rf"""{AS_USER}
 set --
 for place in /etc/systemd/system /usr/local/bin /usr/local/sbin /etc/cron* /var/spool/cron \

@@ -1,4 +1,4 @@
-"""What uninterruptible power supplies measure, by NUT's upsc: the power that they give."""
+"""Measurements of uninterruptible power supplies, by NUT's upsc: the power that they give."""
 
 from __future__ import annotations
 

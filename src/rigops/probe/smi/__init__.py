@@ -1,4 +1,4 @@
-"""What nvidia-smi prints, in its XML and its text, of every driver generation."""
+"""Output of nvidia-smi, in its XML and its text, of every driver generation."""
 
 from __future__ import annotations
 

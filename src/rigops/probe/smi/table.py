@@ -39,7 +39,7 @@ def read(lines: Sequence[str]) -> SmiOutput:
 
 
 def _cells(line: str) -> list[str]:
-    """What is between the bars; nothing where it is no row."""
+    """The text between the bars; nothing where it is no row."""
     plain = line.strip()
     is_whole = plain.startswith("|") and plain.endswith("|")
     is_row = is_whole and not plain.startswith(("|-", "|="))

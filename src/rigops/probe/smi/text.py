@@ -16,7 +16,7 @@ _PROCESS = "process_id"
 _LAST_OF_PROCESS = "used_gpu_memory"
 _COUNT = "attached_gpus"
 _FIRST = "driver_version"
-# What cannot be the beginning of something longer, at the end of a text with no end of line.
+# Ends of a text without an end of line that cannot begin something longer.
 _COMPLETE = frozenset({"n/a", "none", "enabled", "disabled"})
 
 
@@ -25,7 +25,7 @@ def read(lines: Sequence[str], *, ends_a_line: bool) -> SmiOutput:
 
 
 class _Reading:
-    """One pass over the lines. What is too deep or too much is dropped."""
+    """One pass over the lines. Values too deep or too many are dropped."""
 
     def __init__(self, lines: Sequence[str], *, ends_a_line: bool) -> None:
         self.output = SmiOutput()

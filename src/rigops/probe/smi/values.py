@@ -1,4 +1,4 @@
-"""What both forms of the output come to: values at paths, card by card, and as Python values."""
+"""The result of both forms of the output: values at paths, card by card, and as Python values."""
 
 from __future__ import annotations
 

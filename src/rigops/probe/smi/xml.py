@@ -50,7 +50,7 @@ def _without_prolog(text: str) -> str:
 
 
 class _Reading:
-    """One pass over the tags. What is too deep or too much is dropped."""
+    """One pass over the tags. Values too deep or too many are dropped."""
 
     def __init__(self, text: str) -> None:
         self.output = SmiOutput()

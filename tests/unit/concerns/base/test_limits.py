@@ -232,7 +232,7 @@ def test_a_later_file_of_somebody_elses_is_in_the_way_and_a_users_own_line_is_na
     wanted = plan_limits(Limits(nofile=65536), Found(configured=said), around())
 
     assert wanted.blockers == (
-        "/etc/security/limits.d/95-site.conf overrides what is declared: * - nofile 4096",
+        "/etc/security/limits.d/95-site.conf overrides the declaration: * - nofile 4096",
     )
     assert "@staff" in wanted.notices[0]
 

@@ -146,7 +146,7 @@ def priority(text: str, word: str, version: str) -> int | None:
 
 def test_the_pin_of_debian() -> None:
     assert preferences(DEBIAN) == (
-        "# Made by rigops from driver in the inventory; made anew, never edited.\n"
+        "# Made by rigops from driver in the inventory; edits are overwritten.\n"
         "# It keeps the NVIDIA driver at 535.261.03. apt installs the versions named here, even\n"
         "# over newer ones; when the package sources have them no more, it installs no others.\n"
         "# The first stanza that matches counts, so the order matters.\n"
@@ -160,7 +160,7 @@ def test_the_pin_of_debian() -> None:
         "Pin: version *\n"
         "Pin-Priority: -1\n"
         "\n"
-        "Explanation: What else the same sources build.\n"
+        "Explanation: Other packages of the same sources.\n"
         "Package: src:nvidia-graphics-drivers:any\n"
         "Pin: version 535.261.03-1\n"
         "Pin-Priority: 1001\n"
@@ -263,7 +263,7 @@ def test_the_doctor_sees_what_is_pinned_and_blacklisted(resolution: Resolution) 
 
 def test_the_blacklist_of_debian() -> None:
     assert unattended(DEBIAN) == (
-        "// Made by rigops from driver in the inventory; made anew, never edited.\n"
+        "// Made by rigops from driver in the inventory; edits are overwritten.\n"
         "// unattended-upgrades must not replace the driver's libraries under its loaded module.\n"
         "// The entries join those of other files; each is a regular expression that is matched\n"
         "// from the beginning of a package's name.\n"

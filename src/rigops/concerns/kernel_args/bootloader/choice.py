@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 class Configuration(Protocol):
     """Where one bootloader has the arguments of every normal boot. Nothing is changed here.
 
-    `add`: arguments that nobody else has there; `remove`: those that were added before.
+    `add`: arguments that are not there otherwise; `remove`: those that were added before.
     """
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
+        """Its name for people."""
 
     def arguments(self, files: Files) -> tuple[str, ...]:
         """Those of the next normal boot, as configured."""
@@ -52,7 +52,7 @@ class Configuration(Protocol):
         """
 
     def by_hand(self, wanted: Iterable[str]) -> str:
-        """What a person has to do, as a clause."""
+        """The step for a person, as a clause."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ def configuration_of(boot: Bootloader) -> Configuration | Blocker:
     above = next(_above_all(seen), None)
     found = [above] if above else list(_candidates(seen))
     if not found:
-        return Blocker("no bootloader that rigops knows was found")
+        return Blocker("no bootloader that rigops supports was found")
     if len(found) > 1:
         titles = " and ".join(one.title for one in found)
         return Blocker(
@@ -183,7 +183,7 @@ def _has_grub(seen: _Seen) -> bool:
         return False
     if not seen.traces.isdisjoint(GRUB_MENUS):
         return True
-    # The package alone brings the defaults; a menu that nobody may look at is no proof either.
+    # The package alone brings the defaults; an unreadable menu is no proof either.
     return not seen.loader and seen.traces.isdisjoint(LOADER_CONFS)
 
 

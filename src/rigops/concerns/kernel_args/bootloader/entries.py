@@ -85,7 +85,7 @@ def normal(files: Files) -> tuple[LoaderEntry, ...]:
 def common_arguments(
     found: Iterable[LoaderEntry], variables: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """What all of them have: then the next boot has it, whichever is its entry."""
+    """Arguments of all of them: the next boot has these, whichever is its entry."""
     lines = [one.arguments(variables) for one in found]
     return tuple(one for one in lines[-1] if all(one in line for line in lines)) if lines else ()
 
@@ -105,7 +105,7 @@ def _by_numbers(path: str) -> tuple[tuple[bool, int, str], ...]:
 
 
 class SystemdBoot:
-    """With entries that somebody wrote, one for each kernel, as archinstall does."""
+    """With entries written by hand, one for each kernel, as archinstall does."""
 
     title: Final = "systemd-boot"
 

@@ -102,14 +102,14 @@ def drop_in(wanted: Iterable[str]) -> str:
 
 
 def added_arguments(drop_in_text: str) -> tuple[str, ...]:
-    """What our drop-in adds to whatever was there before."""
+    """Our drop-in's addition to the line before it."""
     values: dict[str, str] = {}
     source(drop_in_text, values)
     return arguments.split(_line(values))
 
 
 def source(text: str, values: dict[str, str]) -> None:
-    """The assignments of a shell file, in order. What a program computes is not known."""
+    """The assignments of a shell file, in order. Computed values are not known."""
     for one in shell.read(text).assignments:
         before = values.get(one.name, "") if one.appends else ""
         known = (unit.letter or values.get(unit.reference, "") for unit in one.value.units)
@@ -163,7 +163,7 @@ class Bls:
         return entries.common_arguments(found, _variables(files))
 
     def edits(self, files: Files, *, add: Words = (), remove: Words = ()) -> tuple[Edit, ...]:
-        """What kernels to come get theirs from: grubby's command is for those that are there."""
+        """The source for kernels to come: grubby's command is for the present ones."""
         _refuse_to_replace(files, add)
         found: list[Edit] = []
         if DEFAULTS in files:
@@ -193,7 +193,7 @@ def _variables(files: Files) -> dict[str, str]:
 
 
 def _refuse_to_replace(files: Files, wanted: Words) -> None:
-    """Grubby puts NAME=VALUE in the place of any other value of that name, whoever set it."""
+    """Grubby puts NAME=VALUE in the place of any other value of that name."""
     values = {name(one): one for one in wanted if "=" in one}
     for entry in entries.normal(files):
         for there in entry.arguments(_variables(files)):

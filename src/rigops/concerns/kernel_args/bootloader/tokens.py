@@ -1,6 +1,6 @@
 """Arguments added to and taken from a command line inside a text; every other byte stays.
 
-What follows a lone `--` is for init, and so are the arguments there: ours go before it.
+Words after a lone `--` are for init: ours go before it.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _tokens(value: Value) -> Iterator[Token]:
             continue
         quoted ^= unit.letter == '"'
         first = at if first is None else first
-        # What is not known here equals no argument.
+        # An unknown value equals no argument.
         text += unit.letter or f"\0{unit.reference}"
     if first is not None:
         yield Token(text, first, len(value.units) - 1)

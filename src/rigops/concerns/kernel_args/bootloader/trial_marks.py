@@ -1,6 +1,6 @@
 """The command line of a trial boot: what runs now, changed, and what makes it come back by itself.
 
-What is only there for the trial comes last and begins with one word, so that it can be cut off
+Arguments of the trial alone come last and begin with one word, so that they can be cut off
 again.
 """
 
@@ -25,14 +25,14 @@ def changed(
 
 
 def marked(arguments: tuple[str, ...], *, has_watchdog: bool, has_dracut: bool) -> tuple[str, ...]:
-    """What somebody has set already stays."""
+    """Existing settings stay."""
     kernels, inits = _parted(arguments)
     names = {name(one) for one in kernels}
     marks = ["panic=10"]
     if has_watchdog and "systemd.watchdog_device" not in names:
         marks.append("systemd.watchdog_sec=60")
     if has_dracut:
-        # Its emergency shell would wait for somebody at the keyboard.
+        # Its emergency shell would wait for a person at the keyboard.
         marks += ["rd.shell=0", "rd.emergency=reboot"]
     new = [one for one in marks if name(one) not in names]
     return (*kernels, MARK, f"systemd.wants={UNIT}", *new, *inits)

@@ -1,4 +1,4 @@
-"""What a trial boot depends on: the bootloader that started this machine, and its files.
+"""Conditions of a trial boot: the bootloader that started this machine, and its files.
 
 Asked only where a trial is planned.
 """

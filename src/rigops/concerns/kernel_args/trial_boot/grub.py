@@ -84,14 +84,14 @@ def prepare(
 ) -> Trial | NoTrial:
     grub = conditions.grub
     if grub is None:
-        return NoTrial("rigops knows no bootloader there that starts an entry once")
+        return NoTrial("no bootloader there that rigops supports starts an entry once")
     entry = _entry(grub_menu.entries(grub.config), now)
     place = _place(conditions, grub)
     esp = None if _writes(grub) else next(iter(conditions.esps), None)
     blockers = chain(_blockers(conditions, grub, now), _entry_blockers(grub, entry, esp))
     reason = next(blockers, None)
     if reason or entry is None:
-        return NoTrial(reason or "no entry of its GRUB menu starts what runs now")
+        return NoTrial(reason or "no entry of its GRUB menu starts the running system")
     if place is None:
         return NoTrial("its grub.cfg was not made by grub-mkconfig and does not read custom.cfg")
     text = _ESP_HEAD.replace("@UUID@", grub_menu.word(esp.uuid)) if esp else ""
@@ -252,8 +252,8 @@ def _order_on(esp: BootMount, prefix: str) -> list[str]:
     mounted = f"$(findmnt -n -o UUID --mountpoint {target} | tail -n 1)"
     editor = f"{prefix}-editenv {block}"
     return [
-        step(f'[ "{mounted}" = {uuid} ]', f"what is mounted at {esp.target} is another one"),
+        step(f'[ "{mounted}" = {uuid} ]', f"another file system is mounted at {esp.target}"),
         step(f"mkdir -p {folder}", f"{esp.target} cannot be written"),
         step(f"{editor} create && {editor} set {order}", f"{esp.target} cannot be written"),
-        step(f"{editor} list | grep -qx {order}", f"what was written to {esp.target} is not there"),
+        step(f"{editor} list | grep -qx {order}", f"{esp.target} lacks the written order"),
     ]

@@ -1,4 +1,4 @@
-"""What trial boots have in common: files, the sh that arms and disarms them."""
+"""Common parts of trial boots: files, the sh that arms and disarms them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ trial_settle() {
         ext* | xfs) fsfreeze -f /boot && fsfreeze -u /boot ;;
     esac
 }
-trial_menu() { # FOLDER PREFIX: grub.cfg made anew aside, and checked before it counts
+trial_menu() { # FOLDER PREFIX: a new grub.cfg beside the old one, checked before it counts
     menu=$1/grub.cfg.rigops-new
     if output=$("$2-mkconfig" -o "$menu" 2>&1) && output=$("$2-script-check" "$menu" 2>&1) &&
         sync "$menu" && mv -f "$menu" "$1/grub.cfg"; then

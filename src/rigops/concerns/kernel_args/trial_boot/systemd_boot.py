@@ -54,7 +54,7 @@ def _blockers(conditions: Conditions, selected: str, others: Mapping[str, str]) 
     if selected.endswith(".efi"):
         yield "it starts a unified kernel image, which has its arguments inside"
     if selected not in others:
-        yield "systemd-boot does not say which entry it started"
+        yield "systemd-boot does not report which entry it started"
     elif "***" in others[selected]:
         yield "the entry that starts it holds a secret, which rigops does not read"
     if not _default_stays(conditions, others):

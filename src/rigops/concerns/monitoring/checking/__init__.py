@@ -1,1 +1,1 @@
-"""What the self-check of a host is made of. Python 3.8 and the standard library only."""
+"""The parts of a host's self-check. Python 3.8 and the standard library only."""

@@ -48,7 +48,7 @@ class Found:
 
 @dataclass
 class Answer:
-    """What one source says. `is_whole`: what it does not name is well."""
+    """The findings of one source. `is_whole`: anything that it does not name is ok."""
 
     findings: list[Found] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Answer:
 
 
 def clean(text: str) -> str:
-    """One line for a terminal, a label or a message, whoever wrote it."""
+    """One line for a terminal, a label or a message, of untrusted text."""
     shown = "".join(one if one.isprintable() else " " for one in text)
     return " ".join(shown.split())[:_LONGEST]
 
@@ -88,7 +88,7 @@ def parse_answer(source: str, output: str) -> Answer:
     if not answer.findings and not answer.metrics and not rest:
         rest.append("it printed nothing")
     if rest:
-        trouble = unknown(source, "its check said: " + rest[0])
+        trouble = unknown(source, "output of its check: " + rest[0])
         answer.findings += trouble.findings
         answer.is_whole = False
     if any(one.status == "unknown" for one in answer.findings):

@@ -1,4 +1,4 @@
-"""What to report of a self-check: each problem once, and its end once. Pure."""
+"""News of a self-check: each problem once, and its end once. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class News:
-    """`reported`: what somebody knows of, once this has reached them."""
+    """`reported`: what is known once this message is delivered."""
 
     new: tuple[Found, ...]
     gone: tuple[Found, ...]
@@ -57,7 +57,7 @@ def news(reported: Reported, findings: Iterable[Found], silent: Collection[str])
     kept = {key: one for key, one in reported.items() if key not in now and one.source in silent}
     gone = [one for key, one in reported.items() if key not in problems and key not in kept]
     new.sort(key=lambda one: (rank(one.status), one.id, one.subject))
-    # What cannot be judged for a while is no news when it can be again.
+    # A check that was unknown for a while is no news once it is known again.
     doubted = {key for key, one in problems.items() if one.status == "unknown" and key in reported}
     after = {key: reported[key] if key in doubted else one for key, one in problems.items()}
     return News(tuple(new), tuple(gone), {**kept, **after})

@@ -1,4 +1,4 @@
-"""What rigops' own records on this host say by themselves: files, cards, reboot, proof."""
+"""Findings from rigops' own records on this host: files, cards, reboot, proof."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ class Records:
             for part in iter(lambda: opened.read(65536), b""):
                 digest.update(part)
         if digest.hexdigest() not in digests:
-            return "somebody changed its content"
+            return "its content was changed"
         if stat.S_IMODE(there.st_mode) != mode:
             return f"its mode is {stat.S_IMODE(there.st_mode):04o}, rigops wrote {mode:04o}"
         return "" if (there.st_uid, there.st_gid) == (0, 0) else "it is not root's"
 
     def reboot(self) -> Answer:
-        """What the distribution asks for, and what an apply left to a reboot."""
+        """Reboots that the distribution asks for or an apply left pending."""
         reasons = []
         if (self._root / "run/reboot-required").exists():
             reasons.append("the distribution asks for it")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rigops.vault.pinned_set import PinnedSet
 
 _NVIDIA: Final = "nvidia"
-# What a file of rigops' own adds to the sources of the host.
+# Sources that a file of rigops' own adds to those of the host.
 _ADDED: Final = frozenset({"distribution", "snapshot"})
 
 
@@ -59,13 +59,13 @@ class DriverAnswer:
 
 @dataclass(frozen=True)
 class NotCollected:
-    """What the answer depends on."""
+    """The inputs of the answer."""
 
     what: Literal["offers", "folder", "vault"]
 
 
 def answer(facts: DriverFacts, driver: DriverDeclaration) -> DriverAnswer | Blocker | NotCollected:
-    """What was resolved before and is in place stays; only an upgrade asks the sources again."""
+    """An earlier resolution that is in place stays; only an upgrade asks the sources again."""
     if facts.vault and facts.vault.back:
         return _rolled_back(facts, facts.vault)
     asked = facts.request(driver)
@@ -155,7 +155,7 @@ def resolve_from(
 def of_source(
     offers: Offers, source: str, machine: Machine, of_snapshot: Collection[str] = ()
 ) -> Offers:
-    """What is no part of the driver may come from anywhere, such as a kernel's headers."""
+    """Other packages, such as a kernel's headers, may come from anywhere."""
     bare = {uri.rstrip("/") for uri in of_snapshot}
     distribution = machine.distribution.lower()
 
@@ -184,7 +184,7 @@ def rollback_target(facts: DriverFacts, vault: VaultAccess) -> PinnedSet | None:
 
 
 def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> DriverAnswer | Blocker | NotCollected:
-    """What was proven before the installed driver, and nothing that any source has."""
+    """The driver proven before the installed one, and none from any source."""
     machine, pinned, spec = facts.machine, facts.pinned, facts.spec
     target = rollback_target(facts, vault)
     if target is None:
@@ -223,7 +223,7 @@ def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> DriverAnswer | Block
 def _from_vault(
     facts: DriverFacts, vault: VaultAccess, asked: Request, without: Resolution | Blocker
 ) -> DriverAnswer | Blocker | NotCollected:
-    """What was proven comes before other drivers. `without`: what the sources alone bring."""
+    """A proven driver comes before others. `without`: those of the sources alone."""
     machine, source = facts.machine, facts.source if isinstance(facts.source, str) else ""
     fitting = _preferred_sets(vault.sets, machine, asked, without)
     if not fitting:

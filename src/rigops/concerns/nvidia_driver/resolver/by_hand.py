@@ -1,4 +1,4 @@
-"""What a person has to do where rigops does not: the exact commands. Nothing is changed.
+"""Steps for a person where rigops does nothing: the exact commands. Nothing is changed.
 
 Other package managers than apt, the keys of Secure Boot, and a driver of NVIDIA's own installer.
 """

@@ -179,7 +179,7 @@ def _prebuilt_candidate(
     utils = f"nvidia-utils-{family.libraries}"
     built = tuple(dict.fromkeys(one for every in modules for one in every))
     names = {(one.name, one.version) for one in built}
-    # What leads to just these, and satisfies the desktop's packages instead of built modules.
+    # Packages that lead to just these, and satisfy the desktop's packages instead of built modules.
     leading = tuple(
         offer
         for offer in offers.providing(f"nvidia-dkms-{family.whole}")

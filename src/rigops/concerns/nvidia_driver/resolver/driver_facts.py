@@ -57,7 +57,7 @@ class Folder:
 
 @dataclass(frozen=True, kw_only=True)
 class VaultAccess:
-    """What a run of rigops may install from. `back`: only what was proven before."""
+    """Sources of a run of rigops. `back`: only earlier proven drivers."""
 
     sets: tuple[PinnedSet, ...]  # of the lockfile, proven last first
     locked: str  # the version that was proven last

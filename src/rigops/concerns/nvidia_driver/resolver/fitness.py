@@ -94,7 +94,7 @@ def preference(
 
 
 def cautions(catalog: Catalog, version: str, cards: Iterable[Card]) -> tuple[str, ...]:
-    """What to know of it where it is chosen; the end of its branch among it."""
+    """Notes on it where it is chosen; the end of its branch among them."""
     branch = find_branch(catalog, branch_of(version))
     end = branch.end_of_life if branch else ""
     found = {
@@ -190,7 +190,7 @@ def unknown_cards(machine: Machine) -> tuple[str, ...]:
     if not machine.cards:
         return ("no NVIDIA card found: support for the card to come is not checked",)
     return tuple(
-        f"the catalog does not know the card at {card.address} (10de:{card.pci_id}): not checked "
+        f"the catalog lacks the card at {card.address} (10de:{card.pci_id}): not checked "
         "whether this driver supports it"
         for card in machine.cards
         if card.gpu is None

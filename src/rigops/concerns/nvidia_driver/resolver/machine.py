@@ -1,4 +1,4 @@
-"""What of a machine decides which driver it gets."""
+"""The facts of a machine that decide on its driver."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Machine:
 
     @property
     def set_(self) -> DriverSet:
-        """A desktop does not lose its driver because nobody declared which part of it is wanted."""
+        """A desktop does not lose its driver because `driver_set` is not declared."""
         if self.run_file and self.run_file.is_ours:
             return self.run_file.set_
         return "desktop" if any(map(_DESKTOP.fullmatch, self.installed)) else "compute"

@@ -1,4 +1,4 @@
-"""What the sources of a machine have of the driver: each package in each version."""
+"""The driver's packages in the sources of a machine, each in each version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Alternatives = tuple[Relation, ...]
 
 @dataclass(frozen=True)
 class Origin:
-    """A place that has a package, and who made it."""
+    """A place that has a package, and its maker."""
 
     uri: str
     maker: str = ""  # by its Release file; empty: not in it
@@ -102,7 +102,7 @@ class Offers:
 
 
 def relations(text: str) -> tuple[Alternatives, ...]:
-    """A field such as Depends. What is no relation is left out."""
+    """A field such as Depends. Anything but a relation is left out."""
     groups = [
         tuple(
             Relation(shape["name"], shape["operator"] or "", (shape["version"] or "").strip())

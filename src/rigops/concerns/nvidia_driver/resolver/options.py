@@ -75,7 +75,7 @@ class Recommendation:
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredDriver:
-    """What the inventory's `driver` comes to: a version, or the blocker."""
+    """The result of the inventory's `driver`: a version, or the blocker."""
 
     driver: str
     version: str | None = None
@@ -139,7 +139,7 @@ class _Options:
     def _options(self) -> tuple[Option, ...]:
         places: dict[tuple[str, ModuleFlavor], dict[str, None]] = {}
         folder = [self._of_folder] if self._of_folder else []
-        # What is in several places is listed with all of them.
+        # A driver in several places is listed with all of them.
         for there in (self._facts.offers, *self._of_sets, *folder):
             for one in candidates(there):
                 its = places.setdefault((one.version, one.flavor), {})
@@ -229,7 +229,7 @@ class _Options:
         return None, self._nothing_fits()
 
     def _answer(self, machine: Machine, request: Request) -> Resolution | Blocker | None:
-        """What apply would install for another declaration, whose source is not in doubt."""
+        """The driver that apply would install for another declaration with a certain source."""
         offered = self._facts.offered
         usable = replace(offered, trouble=(), has_lists=True) if offered else None
         found = answer_to(replace(self._facts, machine=machine, offered=usable, source=""), request)
@@ -240,7 +240,7 @@ class _Options:
     def _declarations(
         self, version: str, flavors: list[ModuleFlavor]
     ) -> Iterator[tuple[dict[str, str], Request]]:
-        """What could bring it, the plainest first; the declared folder stays if it can."""
+        """Declarations that bring it, the plainest first; the declared folder stays if it can."""
         plain = Request(
             driver=_declaration(version), set_=self._facts.set_, locked=self._facts.locked
         )
@@ -335,7 +335,7 @@ class _Options:
         return f" for {' and '.join(one.name for one in self._gpus)}" if self._gpus else ""
 
     def _nothing_fits(self) -> Blocker:
-        """What would help: a source, where a good driver for these cards is known to be in one."""
+        """The fix: a source, where a good driver for these cards is known to be in one."""
         unusable = self._facts.offered.blocker if self._facts.offered else None
         if unusable and all(one.name == RUN_FILE for one in self._facts.offers.every):
             return unusable

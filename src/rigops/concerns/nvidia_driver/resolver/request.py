@@ -1,4 +1,4 @@
-"""What is declared of the driver, with its defaults, and the answers to it."""
+"""The driver's declaration, with its defaults, and the answers to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution:
-    """What to have: `packages` is every one of the driver, in its exact version.
+    """The driver to have: `packages` is every one of it, in its exact version.
 
     `asked` are those named for their own sake; `also` has to be there beside them, in any version.
     `beside` are the driver's tools, in exact versions of their own.

@@ -1,6 +1,6 @@
 """The resolution of a driver that was chosen: every package that comes, and every one that goes.
 
-What comes is a closure: the packages of one version that come with some of them, by relations.
+The result is a closure: the packages of one version that come with some of them, by relations.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _Search:
             self._missing[name] = None
 
     def end(self) -> Closure:
-        """What leaves a choice comes last: something else may have made it by then."""
+        """Relations with a choice come last: another one may have made it by then."""
         while self._ahead or self._choices:
             while self._ahead:
                 offer = self._ahead.popleft()

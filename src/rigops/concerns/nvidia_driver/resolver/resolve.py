@@ -42,7 +42,7 @@ def resolve(
 def _hopeless(
     machine: Machine, request: Request, offers: Offers, catalog: Catalog
 ) -> Blocker | None:
-    """What no source can change."""
+    """Blockers that no source can change."""
     if machine.run_file and not machine.run_file.is_ours:
         return foreign(machine.run_file)
     if machine.takes_signed_only and machine.manager != "apt":

@@ -155,7 +155,7 @@ def tampered(pool: Pool, sets: Iterable[PinnedSet]) -> Blocker | None:
             return Blocker(
                 f"{POOL}/{its.file} is not the package {its.name} {its.version} that was proven: "
                 f"its digest in the lockfile is {its.sha256}, on the host {there}",
-                "find out who changed it; then remove it there, and this machine sends its own",
+                "find out how it was changed; then remove it there, and this machine sends its own",
             )
     return None
 

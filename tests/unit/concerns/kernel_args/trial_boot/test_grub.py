@@ -164,7 +164,9 @@ def test_a_running_kernel_that_is_gone_gives_way_to_the_first_of_the_same_root()
     assert b"/boot/vmlinuz-6.1.0-50-amd64 root=" in prepared.files[CUSTOM].content
     assert any("vmlinuz-6.1.0-50-amd64 is tried" in text for text in prepared.notices)
     elsewhere = "BOOT_IMAGE=/boot/vmlinuz-6.1.0-11-amd64 root=/dev/sdb1 ro"
-    assert reason(ground(), running=elsewhere) == "no entry of its GRUB menu starts what runs now"
+    assert (
+        reason(ground(), running=elsewhere) == "no entry of its GRUB menu starts the running system"
+    )
 
 
 def test_arguments_that_go_are_not_in_the_trial() -> None:

@@ -109,8 +109,8 @@ def test_an_older_one_does_not_sort_by_key() -> None:
     ("changes", "words"),
     [
         ({"selected": "arch-linux.efi"}, "unified kernel image"),
-        ({"selected": "auto-windows"}, "does not say which"),
-        ({"selected": ""}, "does not say which"),
+        ({"selected": "auto-windows"}, "does not report which"),
+        ({"selected": ""}, "does not report which"),
         ({"tools": ()}, "bootctl"),
         ({"entries": {f"{FOLDER}/debian-6.12.conf": "options x=***"}}, "a secret"),
     ],

@@ -368,7 +368,7 @@ def test_a_card_that_the_catalog_lacks_is_told_and_nothing_more() -> None:
     found = resolved(machine, declared("535"), archive("bookworm"))
 
     assert found.notes[0] == (
-        "the catalog does not know the card at 0000:01:00.0 (10de:ffff): not checked whether this "
+        "the catalog lacks the card at 0000:01:00.0 (10de:ffff): not checked whether this "
         "driver supports it"
     )
 
