@@ -114,18 +114,20 @@ read_card() { # CARD SETTING
 }
 
 # The driver rounds watts, and clocks to its steps.
-at_most() { # NUMBER LIMIT TOLERANCE
-    [ -z "$1" ] || awk "BEGIN { exit !($1 <= $2 + $3) }"
+at_most() { # NUMBER LIMIT: of the setting of `holds`
+    [ -z "$1" ] || awk "BEGIN { exit !($1 <= $2 + ${tolerance:-0}) }"
 }
 
 # Whether the card has it, as far as it reports that; after read_card.
 holds() { # SETTING VALUE
+    tolerance=''
+    case ,$tolerances in *",$1="*) tolerance=${tolerances##*"$1="} ;; esac
+    tolerance=${tolerance%%,*}
     case $1 in
         power)
-            [ -n "$now" ] && at_most "$now" "$2" 1 && at_most "$2" "$now" 1 && at_most "$most" "$2" 1
+            [ -n "$now" ] && at_most "$now" "$2" && at_most "$2" "$now" && at_most "$most" "$2"
             ;;
-        graphics) at_most "$most" "${2#*,}" 15 ;;
-        memory) at_most "$most" "${2#*,}" 50 ;;
+        graphics | memory) at_most "$most" "${2#*,}" ;;
         *) [ -z "$now" ] || [ "$now" = "$2" ] ;;
     esac
 }
@@ -321,11 +323,13 @@ END
     echo "$had" | sed -n '/./s/^/was_set /p' | tr ' ' '\t'
 }
 
-gpu_tuning() { # set | undo | show | check [FOLDER]: in tests FOLDER is what / is otherwise
+# TOLERANCES: SETTING=NUMBER,… (state.py). In tests FOLDER is what / is otherwise.
+gpu_tuning() { # set | undo [TOLERANCES [FOLDER]], show | check [FOLDER]
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     LC_ALL=C
     export PATH LC_ALL
-    system=${2:-}
+    verb=${1:-} tolerances=''
+    case $verb in set | undo) tolerances=${2:-} system=${3:-} ;; *) system=${2:-} ;; esac
     table=$system/etc/rigops/gpu_tuning
     record=$system/var/lib/rigops/gpu_tuning.json
     schema=rigops.gpu_tuning/1 entries=settings columns='card address setting value was'
@@ -335,7 +339,7 @@ gpu_tuning() { # set | undo | show | check [FOLDER]: in tests FOLDER is what / i
     trap 'rm -rf "$work"' EXIT
     trap 'exit 143' TERM INT HUP
     had=$(recorded)
-    case ${1:-} in
+    case $verb in
         set) set_all ;;
         undo) undo_all ;;
         show | check) show ;;

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 TOLERANCE_WATTS: Final = 1.0  # nvidia-smi rounds
 TOLERANCE_MHZ: Final = {"graphics": 15, "memory": 50}  # a step of the clock, and more than that
+# As the program on the host takes them.
+TOLERANCES: Final = ",".join(
+    f"{name}={value:g}" for name, value in {"power": TOLERANCE_WATTS, **TOLERANCE_MHZ}.items()
+)
 WORDS: Final = {
     "persistence": "persistence",
     "power": "power limit",
