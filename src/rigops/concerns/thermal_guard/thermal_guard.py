@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigops.concerns.thermal_guard.guard.host import (
     STATE_SCHEMA,
@@ -91,7 +91,7 @@ class Service:
         self._step = self.guard.step
         self._read = self._jobs = float("-inf")
         self._written = float("-inf")
-        self._document: dict[str, Any] = {}
+        self._document: dict[str, object] = {}
         self._saved = time.monotonic()
         self._powers_off = self._suspended = ""
         self._trouble = "nvidia-smi has not answered yet"
@@ -394,7 +394,7 @@ def check(paths: Paths) -> int:
     return 0
 
 
-def _age_s(paths: Paths, state: Mapping[str, Any]) -> float:
+def _age_s(paths: Paths, state: Mapping[str, object]) -> float:
     written = state.get("uptime_s")
     return uptime_s(paths) - written if isinstance(written, (int, float)) else LATE_S + 1
 

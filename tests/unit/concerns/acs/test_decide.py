@@ -85,3 +85,9 @@ def test_several_need_semicolons_which_only_a_person_may_write() -> None:
 
     assert "pci=disable_acs_redir=0000:00:03.1;0000:40:01.3" in reason
     assert "by hand, in quotes" in reason
+
+
+def test_a_port_that_is_between_no_cards_any_more_is_left_as_it_is() -> None:
+    said = facts.parse("gpus 2\nport 0000:00:03.1 0011\napart 0000:40:01.3 001d 001d\n")
+
+    assert not any(one.is_to_change for one in judge_ports("off", said, ""))
