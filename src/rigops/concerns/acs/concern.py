@@ -48,13 +48,13 @@ def _states(spec: RigSpec, snapshot: HostSnapshot, _: Catalog) -> Sequence[State
 
 
 def _records() -> tuple[HostRecord, ...]:
-    from rigops.concerns.acs import decide
+    from rigops.concerns.acs.state import RECORD, SCHEMA
 
     return (
         HostRecord(
-            decide.RECORD,
+            RECORD,
             "ACS redirection that was cleared comes back with the next reboot only",
-            of_schema(decide.SCHEMA),
+            of_schema(SCHEMA),
             "reboot the host",
         ),
     )

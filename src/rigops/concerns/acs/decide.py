@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
-from rigops.concerns.acs.state import AcsPorts, Port, judge_ports, word_of
+from rigops.concerns.acs.state import RECORD, SCHEMA, AcsPorts, Port, judge_ports, word_of
 from rigops.concerns.preconditions.firmware import in_the_bios
 from rigops.concerns.state import REFUSED
 from rigops.errors import RigopsError
@@ -16,7 +16,6 @@ from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.firmware import Firmware
     from rigops.probe.snapshot import HostSnapshot
 
-RECORD: Final = f"{STATE}/acs.json"
-SCHEMA: Final = "rigops.acs/1"
 NEEDS: Final = (LSPCI, PCI, BOOT, SECURE_BOOT, RIGOPS_STATE)
 
 

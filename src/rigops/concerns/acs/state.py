@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rigops.concerns.state import Status
 
 CHECK: Final = "acs.path"
+RECORD: Final = "/var/lib/rigops/acs.json"
+SCHEMA: Final = "rigops.acs/1"
 
 _BITS: Final = (
     "SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd", "EgressCtrl", "DirectTrans",
