@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rigops.concerns.gpu_tuning import record
-from rigops.concerns.gpu_tuning.state import TOLERANCES, Shown, Wanted, WasSet, judge_cards
+from rigops.concerns.gpu_tuning.state import Shown, Wanted, WasSet, judge_cards
 from rigops.concerns.state import AS_DECLARED
 from tests.unit.hostside.small_host import SmallHost
 from tests.unit.programs import SHELLS_WHERE_SLOW
@@ -102,8 +102,7 @@ class Rig(SmallHost):
         self.write("etc/rigops/gpu_tuning", "# CARD SETTING VALUE\n" + "\n".join(lines) + "\n")
 
     def does(self, what: str, **limits: int) -> subprocess.CompletedProcess[bytes]:
-        tolerances = [TOLERANCES] if what in {"set", "undo"} else []
-        return self.run(self.text("gpu_tuning", limits), what, *tolerances)
+        return self.run(self.text("gpu_tuning", limits), what)
 
     def sets(self, *lines: str) -> subprocess.CompletedProcess[bytes]:
         self.declare(*lines)

@@ -18,6 +18,7 @@ set -u
 umask 022
 
 answer_s=10 # for one call of nvidia-smi
+tolerances=@state.TOLERANCES@
 
 # shellcheck source=../../hostside/shared/undoable.sh
 . ./shared/undoable.sh
@@ -323,13 +324,11 @@ END
     echo "$had" | sed -n '/./s/^/was_set /p' | tr ' ' '\t'
 }
 
-# TOLERANCES: SETTING=NUMBER,… (state.py). In tests FOLDER is what / is otherwise.
-gpu_tuning() { # set | undo [TOLERANCES [FOLDER]], show | check [FOLDER]
+gpu_tuning() { # set | undo | show | check [FOLDER]: in tests FOLDER is what / is otherwise
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     LC_ALL=C
     export PATH LC_ALL
-    verb=${1:-} tolerances=''
-    case $verb in set | undo) tolerances=${2:-} system=${3:-} ;; *) system=${2:-} ;; esac
+    system=${2:-}
     table=$system/etc/rigops/gpu_tuning
     record=$system/var/lib/rigops/gpu_tuning.json
     schema=rigops.gpu_tuning/1 entries=settings columns='card address setting value was'
@@ -339,7 +338,7 @@ gpu_tuning() { # set | undo [TOLERANCES [FOLDER]], show | check [FOLDER]
     trap 'rm -rf "$work"' EXIT
     trap 'exit 143' TERM INT HUP
     had=$(recorded)
-    case $verb in
+    case ${1:-} in
         set) set_all ;;
         undo) undo_all ;;
         show | check) show ;;

@@ -16,7 +16,7 @@ from pyinfra.context import host
 from rigops.concerns.gpu_tuning import NAME as CONCERN
 from rigops.concerns.gpu_tuning import decide, power_budget
 from rigops.concerns.gpu_tuning.decide import Declared, TunedCard
-from rigops.concerns.gpu_tuning.state import TOLERANCES, WORDS, Wanted
+from rigops.concerns.gpu_tuning.state import WORDS, Wanted
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.inventory_specs import InventorySpecs
 from rigops.concerns.nvidia_driver import NAME as DRIVER
@@ -56,7 +56,7 @@ UNIT: Final = "rigops-gpu-tuning.service"
 RESUME: Final = "rigops-gpu-tuning-resume.service"
 RULE: Final = "/etc/udev/rules.d/90-rigops-gpu-tuning.rules"
 
-_APPLY: Final = shlex.join((PROGRAM, "set", TOLERANCES))
+_APPLY: Final = shlex.join((PROGRAM, "set"))
 _RELOAD_RULES: Final = "udevadm control --reload 2>/dev/null || :"  # no udevd in a container
 _ENABLE_RESUME: Final = f"systemctl daemon-reload && systemctl --quiet reenable {RESUME}"
 _ABSENCES: Final[Mapping[str, str]] = {
@@ -102,7 +102,7 @@ def gpu_tuning(
         effect=_APPLY,
         touches=frozenset({Smi}),
     )
-    owned_unit(name=UNIT, concern=CONCERN, unit=UNIT, content=render(f"{UNIT}.j2", command=_APPLY))
+    owned_unit(name=UNIT, concern=CONCERN, unit=UNIT, content=render(f"{UNIT}.j2", program=PROGRAM))
     resume = host.get_fact(RigopsState).units.get(RESUME)
     owned_file(
         name=RESUME,
@@ -201,7 +201,7 @@ def settings_undone() -> Generator[FileWorkCommand, None, None]:
     for one in reversed(_judged((), ())):
         _announce(one)
     # Not the installed one, which somebody may have changed.
-    command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "undo", TOLERANCES))
+    command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "undo"))
     work = FileWork(before=owned, more_effects=(Effect(command),))
     yield FileWorkCommand(work, touches=frozenset({Smi}))
 
