@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.backup.borg_host import STATE_FILE, with_passphrase
 from rigops.backup.borg_lines import read_backup, read_drill
@@ -15,6 +14,7 @@ from rigops.backup.host_program import PYTHON, HostProgram, restore_words
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
     from rigops.backup.engine import HostSnapshots, RestoreRequest
 
 ACCEPT_LOST: Final = "--accept-lost"
@@ -33,7 +33,7 @@ class BorgEngine:
     def list(self, *, sizes: bool) -> HostSnapshots:
         return read_snapshots(self.program.host, self._ask("list", *(["--sizes"] if sizes else [])))
 
-    def backup(self, *, dry_run: bool) -> Mapping[str, Any]:
+    def backup(self, *, dry_run: bool) -> ProgramResult:
         """A repository that could not be reached at apply is initialized first."""
         if dry_run:
             consents = sorted(self.consents & {MOVED, PRUNE_MOST})
@@ -42,21 +42,21 @@ class BorgEngine:
             self._ask("init", *sorted(self.consents & {MOVED}))
         return read_backup(self._ask("backup", *sorted(self.consents)))
 
-    def restore(self, request: RestoreRequest, *, dry_run: bool) -> Mapping[str, Any]:
+    def restore(self, request: RestoreRequest, *, dry_run: bool) -> ProgramResult:
         words = restore_words(replace(request, place=""))
         words += ["--of", request.of] if request.of else []
         found = self._ask("restore", *words, *(["--dry-run"] if dry_run else []))
         restored = found.get("restored")
         return restored if isinstance(restored, dict) else found
 
-    def drill(self) -> Mapping[str, Any]:
+    def drill(self) -> ProgramResult:
         return read_drill(self._ask("drill"))
 
-    def heal(self, *, confirmed: bool) -> Mapping[str, Any]:
+    def heal(self, *, confirmed: bool) -> ProgramResult:
         """Sign archives that borg up to 1.2.4 wrote; unless it is confirmed, only name them."""
         return self._ask("heal", *(["--yes"] if confirmed else []))
 
-    def prove(self, passphrase: str) -> Mapping[str, Any]:
+    def prove(self, passphrase: str) -> ProgramResult:
         """Whether it opens the repository; the host's own passphrase is not used."""
         return self.program.ask("borg", "prove", secret=passphrase.encode())
 
@@ -69,5 +69,5 @@ class BorgEngine:
         except (ValueError, KeyError, TypeError):
             return False
 
-    def _ask(self, *words: str) -> Mapping[str, Any]:
+    def _ask(self, *words: str) -> ProgramResult:
         return self.program.ask("borg", *words, run=with_passphrase(f'{PYTHON} "$@"'))

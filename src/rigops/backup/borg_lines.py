@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
 
 _BORG: Final = "borg"
 
 
-def read_backup(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def read_backup(document: ProgramResult) -> ProgramResult:
     """With rows for what was created and pruned: an archive has all paths."""
-    rows = {
-        name: [_row(one) for one in document[name]]
-        for name in ("created", "pruned")
-        if isinstance(document.get(name), list)
-    }
-    return {**document, **rows}
+    done = document.copy()
+    for name in ("created", "pruned"):
+        if name in document:
+            done[name] = [{"path": _BORG, "place": _BORG, **one} for one in document[name]]
+    return done
 
 
-def read_drill(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def read_drill(document: ProgramResult) -> ProgramResult:
     """With the first error, if there is one."""
-    drill = document.get("drill")
-    done = dict(drill if isinstance(drill, dict) else document)
-    errors = [*document.get("errors", ())]
-    first = errors[0] if errors else {"message": "", "fix": ""}
+    errors = document.get("errors")
+    first: ProgramResult = errors[0] if errors else {"message": "", "fix": ""}
+    done = document.get("drill") or document
     return {"error": first["message"], "fix": first["fix"], **done}
-
-
-def _row(found: object) -> dict[str, Any]:
-    given = found if isinstance(found, dict) else {"name": str(found)}
-    return {"path": _BORG, "place": _BORG, **given}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from rigops.backup.answer_shape import MOST, fits, is_whole
+from rigops.backup.answer_shape import MOST, ProgramResult, fits, is_whole
 from rigops.backup.engine import (
     BackupError,
     BackupTarget,
@@ -33,7 +32,7 @@ class ProgramAnswer:
     def __init__(self, on_progress: ProgressListener, on_notice: Callable[[str], None]) -> None:
         self._on_progress = on_progress
         self._on_notice = on_notice
-        self._result: Mapping[str, Any] | None = None
+        self._result: ProgramResult | None = None
         self._errors: list[tuple[str, str]] = []
         self.ended: int | None = None
         self.over = threading.Event()
@@ -60,12 +59,14 @@ class ProgramAnswer:
             self.ended = found["ended"]
             self.over.set()
 
-    def result_or_raise(self, host: str, stderr: bytes) -> Mapping[str, Any]:
+    def result_or_raise(self, host: str, stderr: bytes) -> ProgramResult:
         """With `errors`, where a part of the work failed."""
         if self._result is not None:
             if not fits(self._result):
                 raise unreadable(host)
-            errors = [{"message": message, "fix": fix} for message, fix in self._errors]
+            errors: list[ProgramResult] = [
+                {"message": message, "fix": fix} for message, fix in self._errors
+            ]
             return {**self._result, "errors": errors} if errors else self._result
         if self._errors:
             raise BackupError(host, *self._errors[0])
@@ -81,14 +82,14 @@ def unreadable(host: str) -> BackupError:
     return BackupError(host, why, REPORT_IT)
 
 
-def read_snapshots(host: str, document: Mapping[str, Any]) -> HostSnapshots:
+def read_snapshots(host: str, document: Mapping[str, object]) -> HostSnapshots:
     try:
         return _snapshots(host, document)
     except (RigopsError, ValueError, OverflowError) as error:
         raise unreadable(host) from error
 
 
-def _snapshots(host: str, document: Mapping[str, Any]) -> HostSnapshots:
+def _snapshots(host: str, document: Mapping[str, object]) -> HostSnapshots:
     found = Fields(document, place=f"{host}: list of snapshots", fix=REPORT_IT)
     return HostSnapshots(
         subvolumes=tuple(map(_subvolume, found.each("subvolumes"))),
@@ -145,7 +146,7 @@ def _whole(found: Fields, name: str) -> int | None:
     raise found.wrong(name, number, "a size")
 
 
-def _progress(found: Mapping[str, Any]) -> Progress | None:
+def _progress(found: Mapping[str, object]) -> Progress | None:
     what, done, total, per_s = (found.get(name) for name in ("what", "done", "total", "per_s"))
     if not isinstance(what, str) or not is_whole(done):
         return None

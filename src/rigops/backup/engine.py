@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
+
+if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
 
 LOCAL = "local"
 PARTIAL = "partial"  # the kind of an archive that lacks a declared path
@@ -100,7 +103,7 @@ class HostSnapshots:
     subvolumes: tuple[Subvolume, ...]
     targets: tuple[BackupTarget, ...]
     foreign: tuple[ForeignTool, ...]
-    raw: Mapping[str, Any]
+    raw: Mapping[str, object]
     failures: tuple[EngineFailure, ...] = ()
     not_applied: tuple[str, ...] = ()
 
@@ -127,12 +130,12 @@ class StorageEngine(Protocol):
 
     def list(self, *, sizes: bool) -> HostSnapshots: ...
 
-    def backup(self, *, dry_run: bool) -> Mapping[str, Any]:
+    def backup(self, *, dry_run: bool) -> ProgramResult:
         """Create, prune, and bring to the target what it lacks."""
 
-    def restore(self, request: RestoreRequest, *, dry_run: bool) -> Mapping[str, Any]: ...
+    def restore(self, request: RestoreRequest, *, dry_run: bool) -> ProgramResult: ...
 
-    def drill(self) -> Mapping[str, Any]:
+    def drill(self) -> ProgramResult:
         """Restore a sample of the newest, compare it, and leave nothing of it there."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 from rigops.backup.borg import BorgEngine
 from rigops.backup.engine import (
@@ -16,10 +16,15 @@ from rigops.backup.engine import (
 )
 from rigops.dataclass import dataclass
 
+if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
+
 Answer = TypeVar("Answer")
 Failures = Sequence[tuple[str, BackupError]]
 
-_LISTS: Final = ("created", "pruned", "sent", "held", "errors")
+_ROWS: Final[tuple[Literal["created", "pruned", "sent", "errors"], ...]] = (
+    "created", "pruned", "sent", "errors",
+)  # fmt: skip
 
 
 @dataclass
@@ -47,25 +52,28 @@ class Engines:
             ),
         )
 
-    def backup(self, *, dry_run: bool) -> Mapping[str, Any]:
+    def backup(self, *, dry_run: bool) -> ProgramResult:
         """Each in turn, whatever became of the one before."""
         answers, failures = _ask_each(self.every, lambda one: one.backup(dry_run=dry_run))
         if not answers:
             raise _all_failed(failures)
         if len(self.every) == 1:
             return next(iter(answers.values()))
-        joined: dict[str, Any] = {
-            name: [row for one in answers.values() for row in one.get(name, ())] for name in _LISTS
-        }
-        joined["errors"] += [
+        (_, first), *others = answers.items()
+        joined = first.copy()
+        for key in _ROWS:
+            if rows := [row for one in answers.values() for row in one.get(key, [])]:
+                joined[key] = rows
+        if held := [text for one in answers.values() for text in one.get("held", ())]:
+            joined["held"] = held
+        failed: list[ProgramResult] = [
             {"message": f"{name}: {error.message}", "fix": error.fix} for name, error in failures
         ]
-        first = next(iter(answers.values()))
-        return {**first, **{name: rows for name, rows in joined.items() if rows}, **{
-            name: dict(one) for name, one in answers.items() if one is not first
-        }}  # fmt: skip
+        if failed:
+            joined["errors"] = [*joined.get("errors", ()), *failed]
+        return cast("ProgramResult", {**joined, **dict(others)})
 
-    def restore(self, request: RestoreRequest, *, dry_run: bool) -> Mapping[str, Any]:
+    def restore(self, request: RestoreRequest, *, dry_run: bool) -> ProgramResult:
         if len(self.every) == 1:
             return _named(self.every[0], self.every[0].restore(request, dry_run=dry_run))
         engine, planned = self.choose(request)
@@ -73,7 +81,7 @@ class Engines:
             return planned
         return _named(engine, engine.restore(exactly(request, planned), dry_run=False))
 
-    def choose(self, request: RestoreRequest) -> tuple[StorageEngine, Mapping[str, Any]]:
+    def choose(self, request: RestoreRequest) -> tuple[StorageEngine, ProgramResult]:
         """The one with the newest state of the path that fits, and what it would do."""
         answers, failures = _ask_each(self.every, lambda one: one.restore(request, dry_run=True))
         if not answers:
@@ -82,13 +90,13 @@ class Engines:
         name = max(answers, key=lambda one: str(answers[one].get("at") or ""))
         return by_name[name], _named(by_name[name], answers[name])
 
-    def drill(self) -> Mapping[str, Any]:
+    def drill(self) -> ProgramResult:
         answers, failures = _ask_each(self.every, lambda one: one.drill())
         if not answers:
             raise _all_failed(failures)
         return next(iter(answers.values()))
 
-    def heal(self, *, confirmed: bool) -> Mapping[str, Any]:
+    def heal(self, *, confirmed: bool) -> ProgramResult:
         """Of borg alone: no other engine has anything to heal."""
         borg = next((one for one in self.every if isinstance(one, BorgEngine)), None)
         if borg is None:
@@ -128,7 +136,7 @@ def _all_failed(failures: Failures) -> BackupError:
     return BackupError(host, message, "; ".join(filter(None, (one.fix for _, one in failures))))
 
 
-def exactly(request: RestoreRequest, planned: Mapping[str, Any]) -> RestoreRequest:
+def exactly(request: RestoreRequest, planned: ProgramResult) -> RestoreRequest:
     """The planned one, though a newer one may have come meanwhile."""
     return replace(
         request,
@@ -137,11 +145,11 @@ def exactly(request: RestoreRequest, planned: Mapping[str, Any]) -> RestoreReque
     )
 
 
-def _named(engine: StorageEngine, restored: Mapping[str, Any]) -> Mapping[str, Any]:
+def _named(engine: StorageEngine, restored: ProgramResult) -> ProgramResult:
     return {**restored, "engine": restored.get("engine") or engine.name}
 
 
-def _merged(raw: Mapping[str, Mapping[str, Any]], failures: Failures) -> Mapping[str, Any]:
+def _merged(raw: Mapping[str, Mapping[str, object]], failures: Failures) -> Mapping[str, object]:
     """The document of the first as it was before there were several, the others by their names."""
     (_, first), *others = raw.items()
     if not others and not failures:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.backup.btrfs_lines import ProgramAnswer
 from rigops.backup.engine import BackupError, ProgressListener, RestoreRequest
@@ -13,6 +13,9 @@ from rigops.dataclass import dataclass
 from rigops.hostside.packing import pack
 from rigops.transport import Connection, Privilege, TransportError
 from rigops.transport.errors import clean
+
+if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
 
 PYTHON: Final = "python3 -I -c"
 
@@ -78,7 +81,7 @@ class HostProgram:
 
     def ask(
         self, name: str, *words: str, run: str = f'exec {PYTHON} "$@"', secret: bytes = b""
-    ) -> Mapping[str, Any]:
+    ) -> ProgramResult:
         """Its result, or a BackupError. `secret`: up to 4 kB, for a command with `--given`."""
         text = pack(name).text.encode()
         answer = ProgramAnswer(self.on_progress, self.on_notice)

@@ -6,7 +6,7 @@ One rule for snapshots and archives, here and at a target. Pure.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rigops.backup.utc import read_utc, utc_text
 
@@ -105,7 +105,7 @@ def judge_clock(before: KnownRuns, now: datetime, unsynchronized: str = "") -> C
     )
 
 
-def read_runs(state: Mapping[str, Any]) -> KnownRuns:
+def read_runs(state: Mapping[str, object]) -> KnownRuns:
     """From the state of a program."""
     noted = state.get("clock")
     if isinstance(noted, dict):

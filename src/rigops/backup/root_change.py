@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
 
 from rigops.backup.btrfs_lines import unreadable
 from rigops.backup.utc import parse_utc
@@ -39,20 +38,20 @@ class RootChange:
     newer: NewerFiles
     notices: tuple[str, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         folders = [{"path": path, "files": files} for path, files in self.newer.folders]
         newer = {**asdict(self.newer), "folders": folders}
         return {**asdict(self), "at": f"{self.at:%Y-%m-%dT%H:%M:%SZ}", "newer": newer}
 
 
-def read_root_change(host: str, document: Mapping[str, Any]) -> RootChange:
+def read_root_change(host: str, document: Mapping[str, object]) -> RootChange:
     try:
         return _root_change(host, document)
     except (RigopsError, ValueError, OverflowError) as error:
         raise unreadable(host) from error
 
 
-def _root_change(host: str, document: Mapping[str, Any]) -> RootChange:
+def _root_change(host: str, document: Mapping[str, object]) -> RootChange:
     found = Fields(document, place=f"{host}: rollback").nested("rollback")
     newer = found.nested("newer")
     return RootChange(

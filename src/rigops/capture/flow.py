@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.backup.borg import BorgEngine
 from rigops.capture import controller, store
@@ -28,6 +28,7 @@ from rigops.record import journal
 from rigops.vault.store import Store
 
 if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
     from rigops.backup.engines import Engines
     from rigops.catalog import Catalog
     from rigops.hosts.access import Chosen, HostAccess
@@ -190,7 +191,7 @@ def _tried(
     return _proof(answer.value, repository)
 
 
-def _proof(found: Mapping[str, Any], repository: str) -> Passphrase:
+def _proof(found: ProgramResult, repository: str) -> Passphrase:
     message, fix = str(found.get("message") or ""), str(found.get("fix") or "")
     if found.get("is_wrong"):
         return Passphrase(

@@ -5,8 +5,7 @@ The present root stays aside. Running programs go on writing there until the reb
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.backup.root_change import read_root_change
 from rigops.converge.errors import DeployError
@@ -14,6 +13,7 @@ from rigops.converge.host_run import FRESH_S, HostRun
 from rigops.converge.root_snapshot import ask_program
 
 if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
     from rigops.concerns.concern import HostRequest
     from rigops.converge.engine import Engine
     from rigops.converge.request import RunOptions
@@ -90,5 +90,5 @@ class RootRollback(HostRun):
                     f"--limit {self.request.name}"
                 )
 
-    def _ask(self, *words: str) -> Mapping[str, Any]:
+    def _ask(self, *words: str) -> ProgramResult:
         return ask_program(self._session.channel, _COMMAND, *words)

@@ -6,8 +6,7 @@ The program comes by stdin: a host needs nothing of rigops for it, declared or n
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.backup.btrfs_lines import ProgramAnswer
 from rigops.backup.engine import BackupError
@@ -17,6 +16,7 @@ from rigops.hostside.packing import pack
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
     from rigops.concerns.preconditions.root import RootSnapshot
     from rigops.converge.connector import HostChannel
     from rigops.transport import Result
@@ -63,7 +63,7 @@ def take_snapshot(channel: HostChannel, wanted: RootSnapshot) -> tuple[str, Snap
     return str(names[0]), None
 
 
-def ask_program(channel: HostChannel, *words: str) -> Mapping[str, Any]:
+def ask_program(channel: HostChannel, *words: str) -> ProgramResult:
     """Its result, or BackupError."""
     answer = ProgramAnswer(lambda _: None, channel.tell)
     argv = channel.wrap(["python3", "-I", "-", "--json", *words])
@@ -72,7 +72,7 @@ def ask_program(channel: HostChannel, *words: str) -> Mapping[str, Any]:
         answer.hear(line)
     found = answer.result_or_raise("", done.stderr or done.stdout)
     for error in found.get("errors", ()):
-        raise BackupError("", error["message"], error["fix"])
+        raise BackupError("", error["message"] or "", error["fix"] or "")
     return found
 
 

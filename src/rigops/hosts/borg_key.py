@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.atomic_file import SHELL, shell_replace
 from rigops.backup.borg import BorgEngine
@@ -17,6 +16,7 @@ from rigops.vault.borg_keys import has_key, put_key
 from rigops.vault.store import Store
 
 if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
     from rigops.backup.engines import Engines
     from rigops.backup.host_program import HostProgram
     from rigops.hosts.access import Chosen
@@ -27,7 +27,7 @@ _MODE: Final = 0o644  # of the note, which has nothing of the key
 _FIX: Final = "run rigops apply, which exports it too"
 
 
-def key_exported(host: Chosen, engines: Engines, done: Mapping[str, Any]) -> Mapping[str, Any]:
+def key_exported(host: Chosen, engines: Engines, done: ProgramResult) -> ProgramResult:
     """The result of a backup, and where the key is now. Without one there is no backup."""
     program = next((one.program for one in engines.every if isinstance(one, BorgEngine)), None)
     if program is None:
@@ -35,7 +35,7 @@ def key_exported(host: Chosen, engines: Engines, done: Mapping[str, Any]) -> Map
     try:
         place = _export(host, program)
     except RigopsError as error:
-        failed = {"message": f"borg: {error}", "fix": _FIX}
+        failed: ProgramResult = {"message": f"borg: {error}", "fix": _FIX}
         return {**done, "errors": [*done.get("errors", ()), failed]}
     return {**done, "key": place} if place else done
 

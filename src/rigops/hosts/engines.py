@@ -44,7 +44,7 @@ class HostAnswer:
 
     host: str
     status: str = "unknown"
-    done: Mapping[str, Any] | None = None
+    done: Mapping[str, object] | None = None
     value: Any = None
     error: HostError | None = None
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.backup.engine import newest_at
 from rigops.report.terminal import styled, visible
 from rigops.report.words import minutes, wrapped
 
 if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
     from rigops.backup.engine import (
         BackupTarget,
         HostSnapshots,
@@ -63,7 +64,7 @@ def failure_lines(host: str, error: HostError, width: int) -> list[str]:
 
 def restored_lines(
     host: str,
-    done: Mapping[str, Any],
+    done: ProgramResult,
     now: datetime,
     width: int,
     *,
@@ -71,7 +72,8 @@ def restored_lines(
     is_beside: bool = False,
 ) -> list[str]:
     """`is_beside`: no place was asked for. Where something has the path, it stays."""
-    size = f", {bytes_text(done['bytes'])}" if done.get("bytes") is not None else ""
+    number = done.get("bytes")
+    size = "" if number is None else f", {bytes_text(number)}"
     engine = f"{done['engine']}, " if done.get("engine") not in {None, "", "btrfs"} else ""
     source = f"{_when(done.get('at'), now)} ({engine}{done.get('place')}{size})"
     verb = "would be" if dry_run else "is"
@@ -88,7 +90,7 @@ def restored_lines(
     return lines
 
 
-def question_text(host: str, planned: Mapping[str, Any], now: datetime) -> str:
+def question_text(host: str, planned: ProgramResult, now: datetime) -> str:
     aside = f" The present one moves to {planned['aside']}." if planned.get("aside") else ""
     return (
         f"Replace {visible(str(planned.get('restored_to')))} on {visible(host)} with the "
@@ -97,7 +99,7 @@ def question_text(host: str, planned: Mapping[str, Any], now: datetime) -> str:
     )
 
 
-def backup_lines(host: str, done: Mapping[str, Any], width: int, *, dry_run: bool) -> list[str]:
+def backup_lines(host: str, done: ProgramResult, width: int, *, dry_run: bool) -> list[str]:
     would = "would be " if dry_run else ""
     texts = [f"{one.get('path')}: {one['name']} {would}taken" for one in done.get("created", ())]
     texts += [
@@ -118,7 +120,7 @@ def backup_lines(host: str, done: Mapping[str, Any], width: int, *, dry_run: boo
     return lines or [f"{host}: nothing to do"]
 
 
-def drill_lines(host: str, done: Mapping[str, Any], width: int) -> list[str]:
+def drill_lines(host: str, done: ProgramResult, width: int) -> list[str]:
     texts = []
     if done.get("archive"):
         texts.append(f"made {done['archive']} for the drill; `keep` counts it as any other")
@@ -134,7 +136,7 @@ def drill_lines(host: str, done: Mapping[str, Any], width: int) -> list[str]:
     return [*lines, *(wrapped(f"fix: {done['fix']}", width) if done.get("fix") else ())]
 
 
-def _of_older(found: Mapping[str, Any]) -> Iterator[str]:
+def _of_older(found: ProgramResult) -> Iterator[str]:
     """A drill reads one older archive by turn."""
     if found.get("result") == "ok":
         yield f"of the older archive {found['archive']} {found.get('files')} files can be read"
@@ -142,7 +144,7 @@ def _of_older(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"the older archive {found['archive']} was not read in time, and is not judged"
 
 
-def heal_lines(host: str, done: Mapping[str, Any], width: int) -> list[str]:
+def heal_lines(host: str, done: ProgramResult, width: int) -> list[str]:
     texts = [f"{one}: healed" for one in done.get("healed", ())]
     texts += [f"{one}: to be healed" for one in done.get("to_heal", ())]
     texts = texts or ["nothing is to be healed"]
@@ -152,9 +154,10 @@ def heal_lines(host: str, done: Mapping[str, Any], width: int) -> list[str]:
     return lines
 
 
-def _sent(one: Mapping[str, Any], would: str) -> str:
+def _sent(one: ProgramResult, would: str) -> str:
     how = f"as changes since {one['parent']}" if one.get("parent") else "in full"
-    size = f": {bytes_text(one['bytes'])}" if one.get("bytes") is not None else ""
+    number = one.get("bytes")
+    size = "" if number is None else f": {bytes_text(number)}"
     return f"{one['name']} {would}sent {how}{size}"
 
 

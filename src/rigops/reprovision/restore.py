@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.backup.engine import RestoreRequest
 from rigops.backup.engines import exactly
@@ -15,6 +15,7 @@ from rigops.transport.errors import clean
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rigops.backup.answer_shape import ProgramResult
     from rigops.backup.engines import Engines
     from rigops.capture.document import Capture
     from rigops.inventory.spec import RigSpec
@@ -118,7 +119,7 @@ def left_to_its_tool(spec: RigSpec) -> str | None:
     )
 
 
-def restore_planned(planned: PlannedRestore, engines: Engines) -> Mapping[str, Any]:
+def restore_planned(planned: PlannedRestore, engines: Engines) -> ProgramResult:
     engine = next(one for one in engines.every if one.name == planned.engine)
     return engine.restore(planned.request, dry_run=False)
 

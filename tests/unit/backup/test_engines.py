@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from rigops.backup.answer_shape import ProgramResult
 from rigops.backup.borg import ACCEPT_LOST, BorgEngine
 from rigops.backup.borg_lines import read_backup
 from rigops.backup.btrfs import BtrfsEngine
@@ -33,23 +32,23 @@ class Fake:
 
     name: str
     at: str = ""
-    done: Mapping[str, Any] = field(default_factory=dict)
+    done: ProgramResult = field(default_factory=ProgramResult)
     asked: list[tuple[RestoreRequest, bool]] = field(default_factory=list)
 
     def list(self, *, sizes: bool) -> HostSnapshots:
         self._demand()
         return HostSnapshots(subvolumes=(), targets=(), foreign=(), raw={self.name: self.at})
 
-    def backup(self, *, dry_run: bool) -> Mapping[str, Any]:
+    def backup(self, *, dry_run: bool) -> ProgramResult:
         self._demand()
         return self.done
 
-    def restore(self, request: RestoreRequest, *, dry_run: bool) -> Mapping[str, Any]:
+    def restore(self, request: RestoreRequest, *, dry_run: bool) -> ProgramResult:
         self._demand()
         self.asked.append((request, dry_run))
         return {"at": self.at, "snapshot": f"{self.name}-name", "place": f"{self.name}-place"}
 
-    def drill(self) -> Mapping[str, Any]:
+    def drill(self) -> ProgramResult:
         if self.name == "btrfs":
             raise BackupError("rig", "no drill")
         return {"result": "ok"}
@@ -112,7 +111,9 @@ def test_an_engine_that_fails_hides_nothing_of_the_other() -> None:
 
     assert [one.engine for one in found.failures] == ["borg"]
     assert judge_snapshots(found) == "fail"
-    assert found.raw["failures"][0]["message"] == "borg has it not"
+    assert found.raw["failures"] == [
+        {"engine": "borg", "message": "borg has it not", "fix": "ask borg"}
+    ]
 
 
 def test_a_backup_is_what_each_did_and_an_error_of_one_is_no_success() -> None:
@@ -153,12 +154,13 @@ def test_one_engine_answers_as_it_does_alone() -> None:
     assert alone.asked == [(REQUEST, False)]
 
 
-def test_rows_of_a_backup_can_be_shown_whatever_form_they_have() -> None:
-    found = read_backup({"created": ["a"], "pruned": [{"name": "b", "place": "nas"}], "x": 1})
+def test_rows_of_a_backup_say_where_they_are_of() -> None:
+    pruned: list[ProgramResult] = [{"name": "b", "place": "nas"}]
+    found = read_backup({"created": [{"name": "a"}], "pruned": pruned, "held": ["x"]})
 
     assert found["created"] == [{"path": "borg", "place": "borg", "name": "a"}]
     assert found["pruned"] == [{"path": "borg", "place": "nas", "name": "b"}]
-    assert found["x"] == 1
+    assert found["held"] == ["x"]
 
 
 def test_a_request_is_words_of_the_program() -> None:

@@ -18,7 +18,9 @@ from rigops.backup.root_change import read_root_change
 from rigops.report import snapshots as report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
+
+    from rigops.backup.answer_shape import ProgramResult
 
 NOW: Final = datetime(2026, 1, 31, 18, tzinfo=timezone.utc)
 UNREADABLE: Final = "the backup program on rig gave an answer that cannot be read"
@@ -29,26 +31,26 @@ _PLACES: Final = [{"place": "here", "is_complete": True}]
 def _no_more(_: object) -> None: ...
 
 
-def _backup(found: Mapping[str, Any]) -> None:
+def _backup(found: ProgramResult) -> None:
     for document in (found, read_backup(found)):
         report.backup_lines("rig", document, 80, dry_run=False)
 
 
-def _restore(found: Mapping[str, Any]) -> None:
+def _restore(found: ProgramResult) -> None:
     restored = found.get("restored")
-    document = restored if isinstance(restored, dict) else found
+    document = restored or found
     report.restored_lines("rig", document, NOW, 80, dry_run=False)
     report.question_text("rig", document, NOW)
 
 
-def _list(found: Mapping[str, Any]) -> None:
+def _list(found: ProgramResult) -> None:
     host = read_snapshots("rig", found)
     judge_snapshots(host)
     report.snapshots_lines("rig", "ok", host, NOW, 80, verbose=True)
 
 
 # Each result, and what is made of it.
-RESULTS: Final[dict[str, tuple[dict[str, Any], Callable[[Mapping[str, Any]], object]]]] = {
+RESULTS: Final[dict[str, tuple[dict[str, Any], Callable[[ProgramResult], object]]]] = {
     "backup": (
         {
             "created": [{"path": "/home", "name": "a", "bytes": 5}],

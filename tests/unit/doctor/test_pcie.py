@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rigops.doctor.views import pcie
+from rigops.probe import pcie_routes
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor.pcie_rigs import ONE, PCI, ROOT_PORTS, SWITCHES
 from tests.unit.probe import answers
@@ -16,7 +17,7 @@ def known(**texts: str) -> HostSnapshot:
 
 @pytest.mark.parametrize("texts", [{"pci": PCI}, {"lspci": ROOT_PORTS}])
 def test_both_sources_tell_the_same_way(texts: dict[str, str]) -> None:
-    assert pcie.route_to(known(**texts), ONE) == pcie.Route(
+    assert pcie_routes.route_to(known(**texts), ONE) == pcie_routes.Route(
         ONE, ("0000:40:01.1",), host_bridge="0000:40"
     )
 
@@ -24,7 +25,9 @@ def test_both_sources_tell_the_same_way(texts: dict[str, str]) -> None:
 def test_switches() -> None:
     seen = known(lspci=SWITCHES)
     ways = {
-        bus: way for bus in ("03", "04", "43") if (way := pcie.route_to(seen, f"0000:{bus}:00.0"))
+        bus: way
+        for bus in ("03", "04", "43")
+        if (way := pcie_routes.route_to(seen, f"0000:{bus}:00.0"))
     }
 
     assert ways["03"].ports == ("0000:00:01.1", "0000:01:00.0", "0000:02:00.0")
@@ -37,7 +40,7 @@ def test_switches() -> None:
 
 def test_a_way_whose_upper_end_is_not_listed_is_not_whole() -> None:
     lower = SWITCHES[SWITCHES.index("0000:01:00.0 PCI bridge") :]
-    way = pcie.route_to(known(lspci=lower), "0000:03:00.0")
+    way = pcie_routes.route_to(known(lspci=lower), "0000:03:00.0")
 
     assert way is not None
     assert (way.ports, way.is_complete) == (("0000:01:00.0", "0000:02:00.0"), False)
@@ -56,7 +59,7 @@ def test_a_way_whose_upper_end_is_not_listed_is_not_whole() -> None:
 def test_without_types_the_host_bridge_tells_where_the_root_is(
     text: str, *, is_complete: bool
 ) -> None:
-    way = pcie.route_to(known(lspci=text), ONE)
+    way = pcie_routes.route_to(known(lspci=text), ONE)
 
     assert way is not None
     assert way.is_complete is is_complete
@@ -69,7 +72,7 @@ def test_without_types_the_host_bridge_tells_where_the_root_is(
 def test_a_path_that_does_not_end_at_the_card_is_none(path: str) -> None:
     broken = PCI.replace(f"/sys/devices/pci0000:40/0000:40:01.1/{ONE}", path)
 
-    assert pcie.route_to(known(pci=broken), ONE) is None
+    assert pcie_routes.route_to(known(pci=broken), ONE) is None
 
 
 def test_bridges_that_lead_to_each_other_do_not_hang() -> None:
@@ -77,7 +80,7 @@ def test_bridges_that_lead_to_each_other_do_not_hang() -> None:
         "41:00.0 PCI bridge: A\n\tBus: primary=41, secondary=42\n"
         "42:00.0 PCI bridge: A\n\tBus: primary=42, secondary=41\n"
     )
-    way = pcie.route_to(known(lspci=ring), ONE)
+    way = pcie_routes.route_to(known(lspci=ring), ONE)
 
     assert way is not None
     assert not way.is_complete

@@ -89,7 +89,7 @@ def test_where_it_is_not_declared_it_is_skipped_and_where_it_is_its_absence_is_a
     nothing = f"== {OWNED_FILES}\n"
     assert look(CHECK, rigops_state=nothing, boot=boot()).status == "skipped"
 
-    found = look(CHECK, rigops_state=nothing, boot=boot(), declared=spec(metrics="auto"))
+    found = look(CHECK, rigops_state=nothing, boot=boot(), declared=spec(notify="mail root"))
     assert (found.status, found.summary) == ("warn", "the timer is not installed")
 
 

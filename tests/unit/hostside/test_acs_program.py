@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rigops.concerns.acs import facts
+from rigops.concerns.acs.state import AcsPorts, judge_ports
 from rigops.hostside.packing import pack
 from tests.lab.silicon.rigsim import pci_config
 from tests.lab.silicon.rigsim.pci_config import Identity, Link
@@ -129,7 +130,7 @@ class Machine:
         done = self.run(command)
         assert (done.returncode, done.stderr) == (0, "")
 
-    def shown(self) -> facts.AcsPorts:
+    def shown(self) -> AcsPorts:
         done = self.run("show")
         assert (done.returncode, done.stderr) == (0, "")
         return facts.parse(done.stdout)
@@ -243,7 +244,7 @@ def test_words_of_an_earlier_boot_are_not_put_back(machine: Machine) -> None:
     machine.does("back")
 
     assert machine.word("0000:00:03.1") == CLEARED
-    assert not machine.shown().to_restore
+    assert not judge_ports("keep", machine.shown(), "")
 
 
 def test_a_port_that_does_not_take_it_is_named_and_the_others_are_cleared(
@@ -320,8 +321,8 @@ def test_it_says_what_it_did_and_shows_the_words_from_before(machine: Machine) -
     assert {(one.word, one.earlier, one.is_between) for one in shown.ports} == {
         (CLEARED, SET, True)
     }
-    assert not shown.redirecting
-    assert len(shown.to_restore) == 3
+    assert not any(one.redirects for one in shown.between)
+    assert len(judge_ports("keep", shown, "")) == 3
 
 
 def test_a_port_whose_pair_has_gone_can_still_be_put_back(machine: Machine) -> None:
@@ -331,6 +332,6 @@ def test_a_port_whose_pair_has_gone_can_still_be_put_back(machine: Machine) -> N
     shown = machine.shown()
 
     assert (shown.gpus, shown.between) == (1, ())
-    assert len(shown.to_restore) == 3
+    assert len(judge_ports("keep", shown, "")) == 3
     machine.does("back")
     assert set(machine.words().values()) == {SET}

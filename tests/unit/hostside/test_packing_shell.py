@@ -123,3 +123,14 @@ def test_what_only_looks_like_an_include_is_left_alone(line: str, tmp_path: Path
 )
 def test_shellcheck_has_nothing_to_say_of_a_program(name: str) -> None:
     assert_clean_shell(pack(name).text)
+
+
+def test_a_constant_of_a_module_beside_the_program_is_its_text(tmp_path: Path) -> None:
+    program = "concerns/toy/toy.sh"
+    state = 'FIRST: Final = 1\nLIMITS: Final = "a=1 b"\n'
+    tree = {program: "limits=@state.LIMITS@\n", "concerns/toy/state.py": state}
+
+    assert pack("toy", root=write_tree(tmp_path, tree)).text == "limits='a=1 b'\n"
+    tree[program] = "limits=@state.MORE@\n"
+    with pytest.raises(RigopsError, match=r"state\.py has no text MORE"):
+        pack("toy", root=write_tree(tmp_path, tree))

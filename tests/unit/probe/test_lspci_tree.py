@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.doctor.views import pcie
+from rigops.probe import pcie_routes
 from rigops.probe.lspci_text import split_tree
 from rigops.probe.sections import lspci
 from rigops.probe.text import lines
@@ -119,10 +119,10 @@ def test_beside_a_brief_listing_the_tree_leads_from_a_card_to_the_root(text: str
 
     assert not found.unparsed
     assert [one.address for one in found.nvidia_gpus] == ["0000:05:00.0"]
-    assert pcie.route_to(snapshot_of(lspci=found), "0000:05:00.0") == pcie.Route(
+    assert pcie_routes.route_to(snapshot_of(lspci=found), "0000:05:00.0") == pcie_routes.Route(
         "0000:05:00.0", ROUTE, host_bridge="0000:00"
     )
-    assert pcie.route_to(snapshot_of(lspci=lspci.parse(LISTING)), "0000:05:00.0") is None
+    assert pcie_routes.route_to(snapshot_of(lspci=lspci.parse(LISTING)), "0000:05:00.0") is None
 
 
 def test_what_a_bridge_says_of_itself_outweighs_the_tree() -> None:

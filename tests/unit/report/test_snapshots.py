@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,6 +29,9 @@ from rigops.report.snapshots import (
     snapshots_lines,
 )
 from rigops.report.terminal import rendered
+
+if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
 
 NOW = datetime(2026, 11, 25, 12, 0, tzinfo=timezone.utc)
 DISK = "605328de-628e-4974-a8cc-17603bca4ebe"
@@ -95,7 +99,7 @@ def test_progress_says_how_much_how_fast_and_how_long() -> None:
 
 
 def test_what_a_backup_did_is_told_and_what_it_would_do() -> None:
-    done = {
+    done: ProgramResult = {
         "created": [{"path": "/home", "name": "N"}],
         "pruned": [{"path": "/home", "name": "O", "place": DISK}],
         "sent": [{"path": "/home", "name": "N", "parent": "O", "bytes": 2048}],
@@ -118,7 +122,7 @@ def test_what_a_backup_did_is_told_and_what_it_would_do() -> None:
 
 
 def test_a_restore_names_where_it_is_what_it_is_from_and_what_is_left_to_do() -> None:
-    done = {
+    done: ProgramResult = {
         "restored_to": "/home", "at": "2026-11-25T06:00:01Z", "place": "local", "bytes": 5,
         "aside": "/old", "to_do": "umount /home && mount /home",
     }  # fmt: skip
@@ -131,7 +135,12 @@ def test_a_restore_names_where_it_is_what_it_is_from_and_what_is_left_to_do() ->
 
 
 def test_a_restore_from_a_backup_says_so() -> None:
-    done = {"restored_to": "/a", "at": "2026-11-25T06:00:01Z", "place": "nas", "engine": "borg"}
+    done: ProgramResult = {
+        "restored_to": "/a",
+        "at": "2026-11-25T06:00:01Z",
+        "place": "nas",
+        "engine": "borg",
+    }
 
     assert restored_lines("rig", done, NOW, 100, dry_run=True) == [
         "rig: /a would be restored from 2026-11-25 06:00:01 UTC (borg, nas)"
@@ -139,15 +148,18 @@ def test_a_restore_from_a_backup_says_so() -> None:
 
 
 def test_what_was_put_beside_comes_with_the_command_that_puts_it_in_place() -> None:
-    done = {"path": "/my a", "restored_to": "/my a.restored", "snapshot": "S", "place": "local"}
+    done: ProgramResult = {
+        "path": "/my a", "restored_to": "/my a.restored", "snapshot": "S", "place": "local",
+    }  # fmt: skip
 
-    def lines(*, dry_run: bool, **changed: str) -> list[str]:
-        return restored_lines("rig", {**done, **changed}, NOW, 40, dry_run=dry_run, is_beside=True)
+    def lines(*, dry_run: bool, to: str = "/my a.restored") -> list[str]:
+        found: ProgramResult = {**done, "restored_to": to}
+        return restored_lines("rig", found, NOW, 40, dry_run=dry_run, is_beside=True)
 
     finish = "    To put it where it was: rigops restore rig '/my a' --at S --in-place"
     assert lines(dry_run=False)[-1] == finish
     assert finish not in lines(dry_run=True)
-    assert not any("rigops restore" in one for one in lines(dry_run=False, restored_to="/my a"))
+    assert not any("rigops restore" in one for one in lines(dry_run=False, to="/my a"))
 
 
 def test_what_is_declared_and_not_set_up_is_not_called_undeclared() -> None:
@@ -174,7 +186,7 @@ def test_a_drill_says_what_it_compared_or_why_it_failed() -> None:
     assert drill_lines("rig", {"result": "ok", "files": 20}, 100) == [
         "rig: the drill passed: 20 files restored, and as they were backed up"
     ]
-    older = {"archive": "rig-20261101T060000Z", "result": "ok", "files": 40}
+    older: ProgramResult = {"archive": "rig-20261101T060000Z", "result": "ok", "files": 40}
     assert drill_lines("rig", {"result": "ok", "files": 20, "older": older}, 100)[1:] == [
         "rig: of the older archive rig-20261101T060000Z 40 files can be read"
     ]
@@ -190,7 +202,7 @@ def test_a_drill_says_what_it_compared_or_why_it_failed() -> None:
 
 @pytest.mark.parametrize("result", ["ok", "failed"])
 def test_a_drill_says_which_archive_it_made(result: str) -> None:
-    done = {"result": result, "files": 20, "archive": "rig-20261101T060000Z"}
+    done: ProgramResult = {"result": result, "files": 20, "archive": "rig-20261101T060000Z"}
 
     assert drill_lines("rig", done, 100)[0] == (
         "rig: made rig-20261101T060000Z for the drill; `keep` counts it as any other"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigops.hostside.shared.bounded import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rigops.backup.host.errors import HostError
 
 # One of progress {what, done, total, per_s} in bytes, total null where it is not known;
@@ -39,11 +41,11 @@ class Output:
             found = {"what": what, "done": done, "total": total, "per_s": round(per_s)}
             self._put({"progress": found}, "")
 
-    def result(self, found: dict[str, Any]) -> None:
+    def result(self, found: Mapping[str, object]) -> None:
         if self.as_json:
             self._put({"result": found}, "")
 
-    def _put(self, document: dict[str, Any], text: str) -> None:
+    def _put(self, document: Mapping[str, object], text: str) -> None:
         line = text.replace("\n", "\\n")
         sys.stdout.write(f"{json.dumps(document) if self.as_json else printable(line)}\n")
         sys.stdout.flush()

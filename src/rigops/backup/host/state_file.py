@@ -6,23 +6,27 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigops.backup.host.errors import as_host_error
 from rigops.backup.utc import utc_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
 
-def read_state(path: str, schema: str) -> dict[str, Any]:
-    """Empty where there is none that can be read."""
+def read_state(path: str, schema: str, shapes: Mapping[str, type]) -> object:
+    """Empty where there is none that can be read; without what has another type than `shapes`."""
     try:
         found = json.loads(read_record(path) or "")
     except ValueError:
         return {}
-    is_ours = isinstance(found, dict) and found.get("schema") == schema
-    return found if is_ours else {}
+    if not isinstance(found, dict) or found.get("schema") != schema:
+        return {}
+    return {
+        name: value for name, value in found.items() if isinstance(value, shapes.get(name, object))
+    }
 
 
 def read_record(path: str) -> str | None:
@@ -35,7 +39,7 @@ def read_record(path: str) -> str | None:
         return ""
 
 
-def write_state(path: str, schema: str, found: dict[str, Any], now: datetime) -> None:
+def write_state(path: str, schema: str, found: Mapping[str, object], now: datetime) -> None:
     """For doctor and the self-check, which may not be root's."""
     document = {**found, "schema": schema, "at": utc_text(now)}
     try:

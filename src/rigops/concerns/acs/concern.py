@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.concerns.concern import Concern, HostRecord, States, of_schema
 from rigops.inventory.spec.scalars import word_key
-from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.concerns.state import State
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
     from rigops.plan.change import Change
+    from rigops.probe.section import Section
+    from rigops.probe.snapshot import HostSnapshot
 
 NAME: Final = "acs"
 
@@ -32,12 +35,26 @@ def _deploy(spec: RigSpec) -> None:
         notices(name="Notices", concern=NAME, texts=consequences)
 
 
+def _needs() -> Sequence[Section[Any]]:
+    from rigops.concerns.acs import decide
+
+    return decide.NEEDS
+
+
+def _states(spec: RigSpec, snapshot: HostSnapshot, _: Catalog) -> Sequence[State]:
+    from rigops.concerns.acs import decide
+
+    return decide.states(spec.acs_redirect, snapshot)
+
+
 def _records() -> tuple[HostRecord, ...]:
+    from rigops.concerns.acs.state import RECORD, SCHEMA
+
     return (
         HostRecord(
-            f"{STATE}/acs.json",
+            RECORD,
             "ACS redirection that was cleared comes back with the next reboot only",
-            of_schema("rigops.acs/1"),
+            of_schema(SCHEMA),
             "reboot the host",
         ),
     )
@@ -54,5 +71,6 @@ ACS: Final = Concern(
     deploy=_deploy,
     facts=_facts,
     records=_records,
+    states=States(needs=_needs, judge=_states),
     asks_for_proof=_is_another_path,
 )

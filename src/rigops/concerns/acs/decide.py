@@ -1,69 +1,86 @@
-"""ACS redirection between GPUs: what blocks clearing it, and how a person reads a port."""
+"""The ports between the cards as the probe has them, and what a person should know. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
+from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
+from rigops import json_fields
+from rigops.concerns.acs.state import RECORD, SCHEMA, AcsPorts, Port, judge_ports, word_of
 from rigops.concerns.preconditions.firmware import in_the_bios
+from rigops.concerns.state import REFUSED
+from rigops.errors import RigopsError
+from rigops.probe.pcie_routes import redirects, route_to
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.concerns.acs.facts import AcsPorts
+    from rigops.concerns.state import State
+    from rigops.probe.sections.boot import Boot
     from rigops.probe.sections.firmware import Firmware
+    from rigops.probe.snapshot import HostSnapshot
 
-_BITS: Final = (
-    "SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd", "EgressCtrl", "DirectTrans",
-)  # fmt: skip
-
-
-def control(word: int) -> str:
-    """As lspci names the bits: ACSCtl 001d (SrcValid, ReqRedir, CmpltRedir, UpstreamFwd)."""
-    bits = ", ".join(name for at, name in enumerate(_BITS) if word >> at & 1)
-    return f"ACSCtl {word:04x} ({bits or 'nothing set'})"
+NEEDS: Final = (LSPCI, PCI, BOOT, SECURE_BOOT, RIGOPS_STATE)
 
 
-def blocker(acs: AcsPorts, virtual_machine: str) -> str:
-    """Why nothing can be cleared here, or nothing. `virtual_machine`: its kind, if it is one."""
-    if virtual_machine:
-        return (
-            f"this is a virtual machine ({virtual_machine}), which does not see the real ports: "
-            "clear ACS redirection on the machine that runs it"
+def states(redirect: str | None, snapshot: HostSnapshot) -> list[State]:
+    return judge_ports(redirect, _ports(snapshot), machine_of(snapshot[BOOT].or_empty))
+
+
+def blocker(snapshot: HostSnapshot) -> str:
+    """Why apply could clear nothing, were it declared; or nothing."""
+    return next((one.why for one in states("off", snapshot) if one.status == REFUSED), "")
+
+
+def machine_of(boot: Boot) -> str:
+    """Which kind of virtual machine it is; empty where it is none."""
+    return (boot.virtualization or "") if boot.is_virtual_machine else ""
+
+
+def _ports(snapshot: HostSnapshot) -> AcsPorts:
+    """As the program on the host finds them. Of cards whose place is not known, all bridges."""
+    listed = snapshot[LSPCI].or_empty.by_address
+    found = snapshot[PCI].or_empty.nvidia_gpus or snapshot[LSPCI].or_empty.nvidia_gpus
+    cards = [one.address for one in found]
+    routes = [route for card in cards if (route := route_to(snapshot, card))]
+    between = {port for one, other in combinations(routes, 2) for port in one.between(other)}
+    if len(routes) < len(cards):
+        between = {address for address, one in listed.items() if one.is_bridge}
+    was = _cleared(snapshot)
+    ports = []
+    for address in sorted(between | was.keys()):
+        one = listed.get(address)
+        is_known = redirects(one) is not None
+        ports.append(
+            Port(
+                address=address,
+                word=word_of(one.acs.enabled) if is_known and one and one.acs else None,
+                earlier=was.get(address),
+                is_between=address in between,
+                is_readable=is_known,
+            )
         )
-    if acs.gpus is None or acs.unparsed:
-        return "the ports between the cards could not be read"
-    if dark := [one.address for one in acs.between if not one.is_readable]:
-        return (
-            f"the extended configuration of {', '.join(dark)} cannot be read: take pci=nommconf "
-            "off the kernel's command line, if it is there"
-        )
-    if acs.is_locked_down and (found := acs.redirecting):
-        return locked_down(tuple(one.address for one in found))
-    return ""
-
-
-def locked_down(ports: Sequence[str]) -> str:
-    argument = f"pci=disable_acs_redir={';'.join(ports)}"
-    if len(ports) == 1:
-        fix = f'declare "kernel_args": ["{argument}"]'
-    else:
-        fix = (
-            f"write {argument} into the bootloader's configuration by hand, in quotes for GRUB "
-            "(kernel_args takes no semicolon)"
-        )
-    return (
-        f"the kernel is locked down, as with Secure Boot, and refuses writes to "
-        f"{', '.join(ports)}: {fix}, or switch ACS off in the BIOS"
+    return AcsPorts(
+        gpus=len(cards),
+        ports=tuple(ports),
+        is_locked_down=snapshot[SECURE_BOOT].or_empty.lockdown in {"integrity", "confidentiality"},
     )
 
 
-def nothing_to_clear(acs: AcsPorts) -> str:
-    """Why nothing is to be done for the declaration, or nothing."""
-    if (acs.gpus or 0) < 2:  # noqa: PLR2004 - a card alone has no peer
-        return "acs_redirect: nothing to do, this host has fewer than two NVIDIA GPUs"
-    if all(one.word is None for one in acs.between):
-        return "acs_redirect: nothing to do, no port between the cards has ACS"
-    return ""
+def _cleared(snapshot: HostSnapshot) -> dict[str, int]:
+    """The words before rigops cleared them in this boot. Nothing of a record that is damaged."""
+    with suppress(RigopsError, ValueError):
+        text = snapshot[RIGOPS_STATE].or_empty.records.get(RECORD, "")
+        record = json_fields.parse(text, place=RECORD)
+        record.require_schema(SCHEMA)
+        if record.text("boot_id") == snapshot[BOOT].or_empty.boot_id:
+            return {one.text("address"): int(one.text("word"), 16) for one in record.each("ports")}
+    return {}
 
 
 def firmware_step(catalog: Catalog, firmware: Firmware | None) -> str:

@@ -16,8 +16,10 @@ from pyinfra.context import host
 from rigops.concerns.acs import decide
 from rigops.concerns.acs import facts as ports
 from rigops.concerns.acs.facts import Acs
+from rigops.concerns.acs.state import judge_ports
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.preconditions import gpu_jobs, guards
+from rigops.concerns.state import NOT_HERE, REFUSED
 from rigops.facts.sections import Boot, Firmware, Processes, RigopsState
 from rigops.hostside.packing import installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
@@ -30,6 +32,7 @@ from rigops.probe.sections.rigops_state import STATE
 from rigops.rendering import render
 
 if TYPE_CHECKING:
+    from rigops.concerns.state import State
     from rigops.inventory.spec.model import AcsRedirect
 
 CONCERN: Final = "acs"
@@ -41,23 +44,22 @@ def acs(*, redirect: AcsRedirect | None) -> None:
     """Have no redirection between the cards, or undo what was cleared; None: undeclared."""
     owned = Ownership.from_state(host.get_fact(RigopsState)).paths_of(CONCERN)
     if redirect != "off":
-        if owned and host.get_fact(Acs).to_restore:
+        if owned and _judged(redirect):
             _spare_the_jobs()
         is_declared = redirect is not None
         redirection_back(name="Ports between the cards", declared=is_declared)
         undo_undeclared(name="Undo undeclared settings", concern=CONCERN, declared=is_declared)
         return
-    seen = host.get_fact(Acs)
-    boot = host.get_fact(Boot)
-    machine = (boot.virtualization or "") if boot.is_virtual_machine else ""
-    if reason := decide.blocker(seen, machine):
-        blockers(name="Blockers", concern=CONCERN, reasons=(reason,))
+    states = _judged(redirect)
+    if refused := tuple(state.why for state in states if state.status == REFUSED):
+        blockers(name="Blockers", concern=CONCERN, reasons=refused)
         return
     # A card that is lost for a while undoes nothing.
-    if not owned and (reason := decide.nothing_to_clear(seen)):
-        notice(host, CONCERN, reason)
+    absent = [state.why for state in states if state.status == NOT_HERE]
+    if absent and not owned:
+        notice(host, CONCERN, absent[0])
         return
-    if seen.redirecting:
+    if any(state.is_to_change for state in states):
         _spare_the_jobs()
     owned_program(name=PROGRAM, concern=CONCERN, program=ports.PROGRAM)
     owned_unit(
@@ -75,6 +77,11 @@ def consequences() -> Iterator[str]:
     yield guards.virtual_machines(because="peer traffic that bypasses the IOMMU")
 
 
+def _judged(redirect: AcsRedirect | None) -> list[State]:
+    machine = decide.machine_of(host.get_fact(Boot)) if redirect == "off" else ""
+    return judge_ports(redirect, host.get_fact(Acs), machine)
+
+
 def _spare_the_jobs() -> None:
     """Writes between cards may arrive out of order while their path changes."""
     jobs = gpu_jobs.jobs(host.get_fact(Processes))
@@ -85,13 +92,13 @@ def _spare_the_jobs() -> None:
 @operation()
 def redirection_off() -> Generator[FileWorkCommand, None, None]:
     """Clear what redirects, by the unit that does so at every boot. It comes after its files."""
-    found = host.get_fact(Acs).redirecting
-    if not found:
+    pending = [state for state in _judged("off") if state.is_to_change]
+    if not pending:
         host.noop("no port between the cards redirects")
         return
-    headline(host, CONCERN, f"no ACS redirection on {len(found)} port{'s' * (len(found) > 1)}")
-    for port in found:
-        _announce(port, port.cleared)
+    headline(host, CONCERN, f"no ACS redirection on {len(pending)} port{'s' * (len(pending) > 1)}")
+    for state in pending:
+        _announce(state)
     # The program itself as well: it names the port that refuses, where a unit only fails.
     effect = Effect(shlex.join((PROGRAM, "off")), unit=UNIT)
     work = FileWork(before=Ownership.from_state(host.get_fact(RigopsState)), more_effects=(effect,))
@@ -110,19 +117,19 @@ def redirection_back(*, declared: bool) -> Generator[FileWorkCommand, None, None
         host.noop("nothing was cleared that is to be set again")
         return
     housekeeping(host, CONCERN, "what was cleared since the boot")
-    cleared = host.get_fact(Acs).to_restore
-    if cleared:
-        plural = "s" * (len(cleared) > 1)
-        headline(host, CONCERN, f"ACS redirection again on {len(cleared)} port{plural}")
-    for port in cleared:
-        _announce(port, port.restored)
+    states = _judged(None)
+    if states:
+        plural = "s" * (len(states) > 1)
+        headline(host, CONCERN, f"ACS redirection again on {len(states)} port{plural}")
+    for state in states:
+        _announce(state)
     # Not the installed one, which may have been changed.
     command = shlex.join(("sh", "-c", pack(ports.PROGRAM).text, ports.PROGRAM, "back"))
     work = FileWork(before=owned, more_effects=(Effect(command),))
     yield FileWorkCommand(work, touches=frozenset({Acs}))
 
 
-def _announce(port: ports.Port, after: int) -> None:
-    before = "" if port.word is None else decide.control(port.word)
-    after_text = f"{decide.control(after)}\n"
-    announce(host, Change(CONCERN, "setting", port.address, f"{before}\n", after_text))
+def _announce(state: State) -> None:
+    port = state.name.removeprefix("port ")
+    change = Change(CONCERN, "setting", port, f"{state.now}\n", f"{state.wanted}\n")
+    announce(host, change)

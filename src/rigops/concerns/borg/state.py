@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rigops.backup.ages import (
     DRILL_MOST,
@@ -28,10 +28,11 @@ from rigops.concerns.borg.host.borg_meanings import (
 from rigops.concerns.state import AS_DECLARED, FAILING, HELD, IN_DOUBT, UNKNOWN, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from datetime import datetime
 
     from rigops.backup.ages import Moment
+    from rigops.concerns.borg.host.borg_documents import BorgRecord, PastNote, RepositoryNote
     from rigops.concerns.borg.host.borg_settings import BorgSettings
     from rigops.concerns.state import Status
 
@@ -100,7 +101,7 @@ def is_place(known: str, declared: str | None) -> bool:
 
 
 def _judge_each(
-    plain: State, settings: BorgSettings, noted: Mapping[str, Any], moment: Moment
+    plain: State, settings: BorgSettings, noted: BorgRecord, moment: Moment
 ) -> Iterator[State]:
     if noted["schema"] != BORG_STATE_SCHEMA:
         raise ValueError(noted["schema"])
@@ -120,9 +121,7 @@ def _judge_each(
     yield plain._replace(check=UNPRUNED, status=IN_DOUBT if held else AS_DECLARED, why=why)
 
 
-def _judge_newest(
-    plain: State, settings: BorgSettings, noted: Mapping[str, Any], moment: Moment
-) -> State:
+def _judge_newest(plain: State, settings: BorgSettings, noted: BorgRecord, moment: Moment) -> State:
     newest = noted.get("newest_at")
     if newest is None or noted["repository"].get("archives") == 0:
         return plain._replace(status=FAILING, why="there is no backup")
@@ -132,10 +131,11 @@ def _judge_newest(
 
 
 def _judge_past(
-    plain: State, what: str, noted: Mapping[str, Any], moment: Moment, most: timedelta
+    plain: State, what: str, noted: BorgRecord, moment: Moment, most: timedelta
 ) -> State:
     """Before the first one the time counts from the first run, which no older rigops wrote down."""
-    found = noted.get(f"last_{what}") or {}
+    notes = {"check": noted.get("last_check"), "drill": noted.get("last_drill")}
+    found: PastNote = notes[what] or {}
     at, result = found.get("at"), found.get("result")
     since = at or noted.get("since")
     status: Status = HELD if what == "check" else IN_DOUBT
@@ -153,7 +153,7 @@ def _judge_past(
     return plain._replace(now=at, status=status, why=why)
 
 
-def _judge_repository(check: State, found: Mapping[str, Any]) -> State:
+def _judge_repository(check: State, found: RepositoryNote) -> State:
     """By its state first; a disk that is absent and a server that is away fail by their age."""
     state, where = found["state"], check.subject
     error = str(found.get("error") or state)
@@ -172,7 +172,7 @@ def _judge_repository(check: State, found: Mapping[str, Any]) -> State:
     return one if where in one.why else one._replace(why=f"{where}: {one.why}")
 
 
-def _judge_lock(plain: State, noted: Mapping[str, Any], moment: Moment) -> State:
+def _judge_lock(plain: State, noted: BorgRecord, moment: Moment) -> State:
     found = noted["repository"].get("lock")
     if not found:
         return plain._replace(why="the repository is not locked")

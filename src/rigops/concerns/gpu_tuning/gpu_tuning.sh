@@ -18,6 +18,7 @@ set -u
 umask 022
 
 answer_s=10 # for one call of nvidia-smi
+tolerances=@state.TOLERANCES@
 
 # shellcheck source=../../hostside/shared/undoable.sh
 . ./shared/undoable.sh
@@ -114,18 +115,20 @@ read_card() { # CARD SETTING
 }
 
 # The driver rounds watts, and clocks to its steps.
-at_most() { # NUMBER LIMIT TOLERANCE
-    [ -z "$1" ] || awk "BEGIN { exit !($1 <= $2 + $3) }"
+at_most() { # NUMBER LIMIT: of the setting of `holds`
+    [ -z "$1" ] || awk "BEGIN { exit !($1 <= $2 + ${tolerance:-0}) }"
 }
 
 # Whether the card has it, as far as it reports that; after read_card.
 holds() { # SETTING VALUE
+    tolerance=''
+    case ,$tolerances in *",$1="*) tolerance=${tolerances##*"$1="} ;; esac
+    tolerance=${tolerance%%,*}
     case $1 in
         power)
-            [ -n "$now" ] && at_most "$now" "$2" 1 && at_most "$2" "$now" 1 && at_most "$most" "$2" 1
+            [ -n "$now" ] && at_most "$now" "$2" && at_most "$2" "$now" && at_most "$most" "$2"
             ;;
-        graphics) at_most "$most" "${2#*,}" 15 ;;
-        memory) at_most "$most" "${2#*,}" 50 ;;
+        graphics | memory) at_most "$most" "${2#*,}" ;;
         *) [ -z "$now" ] || [ "$now" = "$2" ] ;;
     esac
 }

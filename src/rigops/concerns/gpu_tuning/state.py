@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
     from rigops.concerns.state import Status
 
-TOLERANCE_WATTS: Final = 1.0  # nvidia-smi rounds
-TOLERANCE_MHZ: Final = {"graphics": 15, "memory": 50}  # a step of the clock, and more than that
+# Watts, which nvidia-smi rounds; MHz: a step of the clock, and more than that. The program that
+# sets the cards gets them too.
+TOLERANCES: Final = "power=1,graphics=15,memory=50"
 WORDS: Final = {
     "persistence": "persistence",
     "power": "power limit",
@@ -27,6 +28,11 @@ CHECKS: Final = {  # of doctor and the self-check
     "memory": "clk.app",
     "application": "clk.app",
 }
+_TOLERANCE: Final = {
+    name: float(value) for name, _, value in (one.partition("=") for one in TOLERANCES.split(","))
+}
+TOLERANCE_WATTS: Final = _TOLERANCE["power"]
+_LOCKS: Final = frozenset({"graphics", "memory"})
 _NOT_REPORTED: Final = "the card does not report it"
 
 
@@ -121,7 +127,7 @@ def _judge(wanted: Wanted, shown: Shown, recorded: str | None, held: Lowered | N
         return state_of(wanted, shown.now, UNKNOWN, shown.trouble)
     if wanted.setting == "power":
         return _limit(wanted, shown, held)
-    if wanted.setting in TOLERANCE_MHZ:
+    if wanted.setting in _LOCKS:
         return _lock(wanted, shown, recorded)
     if shown.now:
         status: Status = AS_DECLARED if shown.now == wanted.value else DIFFERS
@@ -153,7 +159,7 @@ def _lock(wanted: Wanted, shown: Shown, recorded: str | None) -> State:
     """The driver reports no lock, only the clock of the moment, which may be low at idle."""
     mhz = float(shown.most) if shown.most else None
     highest = int(wanted.value.partition(",")[2])
-    if mhz is not None and mhz > highest + TOLERANCE_MHZ[wanted.setting]:
+    if mhz is not None and mhz > highest + _TOLERANCE[wanted.setting]:
         return state_of(wanted, f"{mhz:g}", DIFFERS)
     state = _by_record(wanted, recorded)
     if state.status == AS_DECLARED and mhz is None:

@@ -9,22 +9,19 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.host_catalog import catalog_of
-from rigops.concerns.kernel_args import in_vain, iommu, kernel_line
+from rigops.concerns.kernel_args import iommu, kernel_line, state
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.preconditions import firmware, vfio
 from rigops.concerns.preconditions.guards import has_firmware_menus
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, Bootloader, CommandLine, Firmware, Pci, RigopsState
-from rigops.ownership.ownership import Ownership
 from rigops.plan.commands import blocked
 from rigops.plan.context import is_undone
-from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
-from rigops.record.kernel_arguments import read_arguments, read_leaving
+from rigops.probe.sections.rigops_state import LEAVING
+from rigops.record.kernel_arguments import read_leaving
 
 if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
-
-    from rigops.probe.sections.rigops_state import RigopsState as State
 
 
 @operation()
@@ -37,13 +34,7 @@ def arguments_can_count(
     + wanted: the kernel arguments
     """
     live = host.get_fact(CommandLine).arguments
-    coming = [one for one in wanted if one not in live]
-    if not coming:
-        return
-    files = host.get_fact(Bootloader).files
-    others = grub.foreign_arguments(files)
-    unknown = in_vain.blocker([one for one in coming if one not in others])
-    found = (*filter(None, [unknown]), *kernel_line.blockers(coming, files))
+    found = state.blockers(wanted, live, host.get_fact(Bootloader).files)
     # A plan goes no further than the first command.
     yield from [blocked(host, concern, reason) for reason in found]
 
@@ -78,13 +69,13 @@ def _of_the_iommu(wanted: tuple[str, ...]) -> Iterator[str]:
 
 def reboot_reasons(concern: str, declared: tuple[str, ...] | None) -> Iterator[str]:
     """Arguments that only a reboot brings into force, or ends."""
-    state = host.get_fact(RigopsState)
-    left = read_leaving(state.records.get(LEAVING), host.get_fact(Boot).boot_id)
+    known = host.get_fact(RigopsState)
+    left = read_leaving(known.records.get(LEAVING), host.get_fact(Boot).boot_id)
     if declared is None and not left and not is_undone(host, concern):
         return
     added: tuple[str, ...] = ()
     if declared is not None or is_undone(host, concern):
-        added = (*read_arguments(state.records.get(ARGUMENTS)).written, *_in_drop_in(state))
+        added = state.configured(known, host.get_fact(Bootloader).files)
     live = host.get_fact(CommandLine).arguments
     yield from reasons(live, declared or (), tuple(dict.fromkeys((*left, *added))))
 
@@ -99,14 +90,3 @@ def reasons(
     for argument in leaving:
         if argument in live and argument not in declared:
             yield f"the kernel still runs with {argument}"
-
-
-def _in_drop_in(state: State) -> tuple[str, ...]:
-    """None where the file was changed: it is left, and no reboot ends it."""
-    owned, found = (
-        Ownership.from_state(state).files.get(grub.DROP_IN),
-        state.present.get(grub.DROP_IN),
-    )
-    if owned is None or found is None or not owned.has_ours(found):
-        return ()
-    return grub.added_arguments(host.get_fact(Bootloader).files.get(grub.DROP_IN, ""))

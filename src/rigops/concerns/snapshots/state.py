@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.backup.ages import ABSENT_MOST, MISSHAPEN, judge_age
 from rigops.backup.retention import longest_pause
@@ -11,10 +11,11 @@ from rigops.backup.utc import parse_utc
 from rigops.concerns.state import AS_DECLARED, FAILING, HELD, IN_DOUBT, UNKNOWN, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from rigops.backup.ages import Moment
     from rigops.backup.host.snapshot_settings import SnapshotSettings
+    from rigops.concerns.snapshots.host.snapshot_documents import SnapshotsRecord
 
 STATE_FILE: Final = "/var/lib/rigops/snapshots.json"
 STATE_SCHEMA: Final = "rigops.snapshots_state/1"
@@ -39,7 +40,7 @@ def judge_snapshots(settings: SnapshotSettings, text: str | None, moment: Moment
 
 
 def _judge_each(
-    plain: State, settings: SnapshotSettings, noted: Mapping[str, Any], moment: Moment
+    plain: State, settings: SnapshotSettings, noted: SnapshotsRecord, moment: Moment
 ) -> Iterator[State]:
     if noted["schema"] != STATE_SCHEMA:
         raise ValueError(noted["schema"])
@@ -54,7 +55,7 @@ def _judge_each(
 
 
 def _judge_newest(
-    plain: State, settings: SnapshotSettings, noted: Mapping[str, Any], moment: Moment
+    plain: State, settings: SnapshotSettings, noted: SnapshotsRecord, moment: Moment
 ) -> State:
     found = noted["subvolumes"].get(plain.subject)
     if found is None:
@@ -71,7 +72,7 @@ def _judge_newest(
 
 
 def _judge_target(
-    plain: State, settings: SnapshotSettings, noted: Mapping[str, Any], moment: Moment
+    plain: State, settings: SnapshotSettings, noted: SnapshotsRecord, moment: Moment
 ) -> State:
     """`now`: of the oldest of the newest there; empty unless it has all."""
     target, name = noted.get("target") or {}, settings.send_to
@@ -89,7 +90,8 @@ def _judge_target(
     if state == "present" and not lacking:
         return plain._replace(why=f"{name} has snapshots up to {oldest}")
     if state == "present":
-        is_taken = not any((noted["subvolumes"].get(one) or {}).get("error") for one in lacking)
+        rows = [noted["subvolumes"][one] for one in lacking if one in noted["subvolumes"]]
+        is_taken = not any(row.get("error") for row in rows)
         so_far = " yet" if is_taken else ": the last run could take none"
         why = f"{name} has no snapshot of {', '.join(lacking)}{so_far}"
         return plain._replace(status=IN_DOUBT, why=why)

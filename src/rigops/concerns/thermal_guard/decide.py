@@ -83,6 +83,11 @@ def blockers(declared: Declared, python: tuple[int, ...], report: SmiReport) -> 
     if python < _OLDEST_PYTHON:
         found = f"python3 is {'.'.join(map(str, python))}" if python else "there is no python3"
         yield f"{found}, and the guard needs 3.8 or newer. fix: apt-get install python3"
+    yield from unwatchable(limit, report)
+
+
+def unwatchable(limit: ThermalLimit, report: SmiReport) -> Iterator[str]:
+    """What is declared of temperatures that the cards do not report."""
     if limit.margin_celsius is not None:
         without = [one for one in answering(report) if one.celsius_left is None]
         if without:

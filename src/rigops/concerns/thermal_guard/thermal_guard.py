@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigops.concerns.thermal_guard.guard.host import (
     STATE_SCHEMA,
@@ -94,7 +94,7 @@ class Service:
         self._step = self.guard.step
         self._read = self._jobs = float("-inf")
         self._written = float("-inf")
-        self._document: dict[str, Any] = {}
+        self._document: dict[str, object] = {}
         self._saved = time.monotonic()
         self._powers_off = self._suspended = ""
         self._trouble = "nvidia-smi has not answered yet"
@@ -400,7 +400,7 @@ def status(paths: Paths, *, as_json: bool) -> int:
     return {"fail": 1, "unknown": 3}.get(found, 0)
 
 
-def _judge(paths: Paths, state: Mapping[str, Any]) -> tuple[str, str]:
+def _judge(paths: Paths, state: Mapping[str, object]) -> tuple[str, str]:
     step = STEPS.index(state["step"]) if state.get("step") in STEPS else 0
     if not paths.settings.exists():
         return "unknown", f"{paths.settings} is missing. fix: rigops apply"
@@ -426,7 +426,7 @@ def _is_running(paths: Paths) -> bool:
     return False
 
 
-def _cards(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _cards(state: Mapping[str, object]) -> list[dict[str, object]]:
     cards = state.get("cards")
     return [one for one in cards if isinstance(one, dict)] if isinstance(cards, list) else []
 
@@ -438,14 +438,14 @@ def _settings_line(paths: Paths) -> list[str]:
     return []
 
 
-def _card_line(card: Mapping[str, Any]) -> str:
+def _card_line(card: Mapping[str, object]) -> str:
     line = f"GPU {card.get('address', '?')}: step {card.get('step', '?')}"
     if card.get("watts") is not None:
         line += f", power limit {card['watts']} W instead of {card.get('watts_before')} W"
     return f"{line}: {card['why']}" if card.get("why") else line
 
 
-def _age_s(paths: Paths, state: Mapping[str, Any]) -> float:
+def _age_s(paths: Paths, state: Mapping[str, object]) -> float:
     written = state.get("uptime_s")
     return uptime_s(paths) - written if isinstance(written, (int, float)) else LATE_S + 1
 

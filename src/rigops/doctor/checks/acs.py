@@ -7,28 +7,29 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.acs import decide
+from rigops.concerns.acs.concern import ACS
+from rigops.concerns.acs.state import CHECK
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import board, pcie, peers, proof
+from rigops.doctor.views import board, declared, pcie, peers, proof
 from rigops.doctor.views.cards import lost_cards
+from rigops.probe import pcie_routes
 from rigops.probe.lost_cards import sentence
-from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.pci import SECTION as PCI
-from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
 
 if TYPE_CHECKING:
     from rigops.doctor.card import Card
     from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
-    from rigops.doctor.views.pcie import Route
     from rigops.doctor.views.peers import Pair
+    from rigops.probe.pcie_routes import Route
     from rigops.probe.sections.lspci import LspciFunction
 
 
@@ -51,7 +52,7 @@ _GRAVITY: Final[tuple[Status, ...]] = ("fail", "warn", "info")
 
 @Check(
     "acs.path",
-    needs=(BOOT, PCI, FIRMWARE, KERNEL_LOG, LSPCI, SECURE_BOOT, TOPOLOGY, P2P_READ, *proof.NEEDS),
+    needs=(*decide.NEEDS, FIRMWARE, KERNEL_LOG, TOPOLOGY, P2P_READ, *proof.NEEDS),
     fixes=("apply", "hands"),
     keys=frozenset({"acs_redirect"}),
     cause_rank=130,
@@ -66,19 +67,21 @@ def path(examined: Examined) -> Finding:
     that is unknown, and information where P2P over PCIe is refused, where the cards have NVLink, or
     where NVIDIA's driver offers none between such cards; so it is where preflight passed for the
     present state, unless `acs_redirect` is declared off. A port that could not be read is unknown.
-    Where the kernel is locked down a person has to clear the bits.
+    Where apply can clear nothing, as on a kernel that is locked down, a person has to. Bits that
+    rigops has cleared, where `keep` is declared, are a warning: apply sets them again.
     """
     # It is ok only if the bits are seen clear on every port between every two cards.
     snapshot, count = examined.snapshot, views.gpu_count(examined)
     listed = snapshot[LSPCI].or_empty.by_address
-    if (nothing := peers.no_pairs(examined)) is not None:
-        return nothing
+    left = declared.judge(examined, ACS, CHECK) if examined.spec.acs_redirect == "keep" else None
+    if (said := left or peers.no_pairs(examined)) is not None:
+        return said
     if pcie.is_virtual_machine(snapshot):
         return Finding("unknown", "a virtual machine does not see the real ports: see acs.in_vm")
     if not listed:
         return Finding("unknown", _unreadable(examined))
-    routes = {card.address: pcie.route_to(snapshot, card.address) for card in examined.cards}
-    redirects = {address: pcie.redirects(one) for address, one in listed.items()}
+    routes = {card.address: pcie_routes.route_to(snapshot, card.address) for card in examined.cards}
+    redirects = {address: pcie_routes.redirects(one) for address, one in listed.items()}
     everywhere = _where_every_bridge_redirects(listed, redirects)
     judged = [
         _of_pair(examined, pair, routes, redirects, everywhere) for pair in peers.pairs(examined)
@@ -135,8 +138,8 @@ def _not_read(examined: Examined) -> str:
 
 
 def _fix(examined: Examined, ports: tuple[str, ...]) -> Fix:
-    if examined.snapshot[SECURE_BOOT].or_empty.lockdown in {"integrity", "confidentiality"}:
-        return Fix(kind="hands", text=decide.locked_down(ports))
+    if blocker := decide.blocker(examined.snapshot):
+        return Fix(kind="hands", text=blocker)
     commands = "; ".join(f"setpci -s {port} ECAP_ACS+6.w=0:2c" for port in ports)
     return Fix(
         kind="apply",
@@ -179,7 +182,7 @@ def source_validation(examined: Examined) -> Finding:
     only = [
         (port, acs)
         for port, acs in controls
-        if "SrcValid" in acs.enabled and not pcie.redirects(listed[port])
+        if "SrcValid" in acs.enabled and not pcie_routes.redirects(listed[port])
     ]
     if only:
         return Finding(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from rigops.concerns.kernel_args import state
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import kernel_arguments
+from rigops.probe.kernel_arguments import against
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -18,7 +20,6 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.doctor.views.kernel_arguments import NextBoot
-    from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.snapshot import HostSnapshot
 
 
@@ -29,7 +30,7 @@ _MENU: Final = "/boot/grub/grub.cfg"
     "cmdline.drift",
     needs_gpu=False,
     needs=(PROC_CMDLINE, BOOTLOADER, RIGOPS_STATE),
-    fixes=("apply+reboot",),
+    fixes=("apply+reboot", "hands"),
     keys=frozenset({"kernel_args"}),
     cause_rank=140,
 )
@@ -40,9 +41,12 @@ def drift(examined: Examined) -> Finding:
     bootloader's next start (grub.cfg or its entries where they can be read, else the files that
     these are made from). Live is ok. Configured and not live waits for a reboot: a warning. Neither
     is a failure. Live and not in grub.cfg or the entries any more is a warning too, since the next
-    boot loses it.
+    boot loses it; so is one that GRUB's own files lack, since the next menu does, and one that
+    rigops has configured and `kernel_args` no longer has.
     """
     snapshot, declared = examined.snapshot, examined.spec.kernel_args
+    if left := _left_over(examined):
+        return left
     if not declared:
         return Finding("skipped", "no kernel arguments are declared")
     running = snapshot[PROC_CMDLINE].value
@@ -65,13 +69,46 @@ def drift(examined: Examined) -> Finding:
                 Evidence(BOOTLOADER.name, following.line),
             ),
             why="It was typed at the boot menu, or taken out of the configuration since.",
-            fix=_configure(declared, snapshot[BOOTLOADER].value),
+            fix=_configure(examined, declared),
             data={"missing": unconfigured},
+        )
+    if unfiled := kernel_arguments.not_in_files(snapshot, declared):
+        return Finding(
+            "warn",
+            f"{_are(unfiled)} live, and the next update of the boot menu drops it",
+            (Evidence(PROC_CMDLINE.name, _line(snapshot)),),
+            why="The menu has it, and the files that it is made from have not.",
+            fix=_configure(examined, declared),
+            data={"missing": unfiled},
         )
     return Finding(
         "ok",
         f"{_are(declared)} live",
         (Evidence(PROC_CMDLINE.name, _line(snapshot)),),
+    )
+
+
+def _left_over(examined: Examined) -> Finding | None:
+    """Where arguments are declared, plan takes away what of rigops is not among them."""
+    snapshot, declared = examined.snapshot, examined.spec.kernel_args
+    known, boots = snapshot[RIGOPS_STATE].value, snapshot[BOOTLOADER].value
+    if declared is None or known is None or boots is None:
+        return None
+    kept = against(declared, grub.foreign_arguments(boots.files)).ours
+    left = [one for one in state.configured(known, boots.files) if one not in kept]
+    if not left:
+        return None
+    why = "in a file of somebody else too" if set(left) <= set(declared) else "no longer declared"
+    return Finding(
+        "warn",
+        f"{_are(left)} configured by rigops, and {why}",
+        (Evidence(RIGOPS_STATE.name, kernel_arguments.record(snapshot).strip() or grub.DROP_IN),),
+        fix=_fix(
+            examined,
+            f"`rigops apply` takes {' '.join(left)} of rigops off the kernel command line",
+            f"take {' '.join(left)} out of your bootloader's options, and reboot",
+        ),
+        data={"left": left},
     )
 
 
@@ -100,7 +137,7 @@ def _not_live(
             f"{_are(missing)} declared and not configured",
             evidence,
             why="Neither the running kernel nor the next boot has it.",
-            fix=_configure(declared, snapshot[BOOTLOADER].value),
+            fix=_configure(examined, declared),
             data={"missing": missing},
         )
     if unknown:
@@ -112,7 +149,7 @@ def _not_live(
             f"{_are(missing)} declared and not live, and nothing that was read "
             "configures the next boot",
             evidence,
-            fix=_configure(declared, snapshot[BOOTLOADER].value),
+            fix=_configure(examined, declared),
             data={"missing": missing},
         )
     if missing:
@@ -131,13 +168,10 @@ def _not_live(
                 Evidence(RIGOPS_STATE.name, kernel_arguments.record(snapshot).strip()),
             ),
             why="It becomes permanent once one boot with it was verified.",
-            fix=Fix(
-                kind="apply+reboot",
-                concern="kernel_args",
-                declare={"kernel_args": list(declared)},
-                text="only the reboot is missing, which `rigops apply` does to try it first",
-                by_hand="only the reboot is missing, which rigops does to try it first: "
-                "`rigops apply`",
+            fix=_fix(
+                examined,
+                "only the reboot is missing, which `rigops apply` does to try it first",
+                "only the reboot is missing, which rigops does to try it first: `rigops apply`",
             ),
             data={"owed": absent},
         )
@@ -147,12 +181,10 @@ def _not_live(
         f"{_are(absent)} configured and waits for a reboot",
         evidence,
         why="A kernel reads its command line once, when it starts.",
-        fix=Fix(
-            kind="apply+reboot",
-            concern="kernel_args",
-            declare={"kernel_args": list(declared)},
-            text=f"{_are(absent)} configured ({place}): only the reboot is missing",
-            by_hand="only the reboot is missing: `systemctl reboot`",
+        fix=_fix(
+            examined,
+            f"{_are(absent)} configured ({place}): only the reboot is missing",
+            "only the reboot is missing: `systemctl reboot`",
         ),
         data={"owed": absent},
     )
@@ -166,8 +198,8 @@ def _are(arguments: Sequence[str]) -> str:
     return f"{' '.join(arguments)} {'is' if len(arguments) == 1 else 'are'}"
 
 
-def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Fix:
-    words = " ".join(declared)
+def _configure(examined: Examined, declared: tuple[str, ...]) -> Fix:
+    words, boots = " ".join(declared), examined.snapshot[BOOTLOADER].value
     chosen = configuration_of(boots) if boots is not None else Blocker("it was not read")
     by_hand = (
         f"add {words} to GRUB_CMDLINE_LINUX_DEFAULT in {grub.DEFAULTS}, run `update-grub` "
@@ -175,10 +207,25 @@ def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Fix:
         if isinstance(chosen, DropIns | Defaults)
         else chosen.by_hand(declared)
     )
+    text = f"`rigops apply` adds {words} to the kernel command line and reboots"
+    return _fix(examined, text, by_hand)
+
+
+def _fix(examined: Examined, text: str, by_hand: str) -> Fix:
+    """By hand too where plan is blocked."""
+    snapshot, declared = examined.snapshot, examined.spec.kernel_args or ()
+    boots = snapshot[BOOTLOADER].value
+    if boots is not None and snapshot[BOOTLOADER].is_complete:
+        chosen = configuration_of(boots)
+        if isinstance(chosen, Blocker):
+            return Fix(kind="hands", text=f"{chosen.reason}: {by_hand}")
+        live = snapshot[PROC_CMDLINE].or_empty.arguments
+        if reasons := state.blockers(declared, live, boots.files):
+            return Fix(kind="hands", text="; ".join(reasons))
     return Fix(
         kind="apply+reboot",
         concern="kernel_args",
         declare={"kernel_args": list(declared)},
-        text=f"`rigops apply` adds {words} to the kernel command line and reboots",
+        text=text,
         by_hand=by_hand,
     )

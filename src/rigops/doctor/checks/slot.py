@@ -9,6 +9,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import pcie
+from rigops.probe import pcie_routes
 from rigops.probe.sections.aer import SECTION as AER
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.lspci import SECTION as LSPCI
@@ -107,7 +108,7 @@ def reset(examined: Examined) -> Finding:
 
 def _is_behind_chipset(snapshot: HostSnapshot, card: str) -> bool | None:
     """None where the name of a port does not show it."""
-    route = pcie.route_to(snapshot, card)
+    route = pcie_routes.route_to(snapshot, card)
     if route is None or not route.ports:
         return None
     listed = snapshot[LSPCI].or_empty.by_address

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
 from rigops.concerns.thermal_guard import NAME, record
-from rigops.concerns.thermal_guard.decide import UNIT
+from rigops.concerns.thermal_guard.decide import UNIT, unwatchable
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import owned_units
 from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _FAILS: Final = frozenset({"stop-jobs", "poweroff"})
 
 @Check(
     "tmp.guard",
-    needs=(RIGOPS_STATE, BOOT),
+    needs=(RIGOPS_STATE, BOOT, SMI),
     fixes=("apply", "hands"),
     keys=frozenset({"thermal_limit"}),
 )
@@ -35,25 +36,32 @@ def guard(examined: Examined) -> Finding:
 
     Looks at its service and at the record that it writes every 20 seconds. It fails where
     `thermal_limit` is declared and the service does not run or has written nothing for 90 seconds,
-    and while the guard stops jobs or powers off; lower power and a message are a warning, with the
-    reason. It is skipped without a declaration.
+    where the cards do not report what is declared, and while the guard stops jobs or powers off;
+    lower power and a message are a warning, with the reason. It is skipped without a declaration.
     """
     limit = examined.spec.thermal_limit
     if limit is None:
         return Finding("skipped", "thermal_limit is not declared")
+    for reason in unwatchable(limit, examined.snapshot[SMI].or_empty):
+        what, _, fix = reason.partition(". fix: ")
+        return Finding("fail", what, fix=Fix(kind="hands", text=fix))
     answer = examined.snapshot[RIGOPS_STATE]
     state = answer.value
     if state is None or not state.are_files_known:
         return Finding("unknown", "the files and services of rigops were not collected")
     unit = state.units.get(UNIT)
+    if unit is None and not answer.is_complete:
+        return Finding("unknown", "the services of rigops were not collected whole")
+    return _judge(unit, limit) or _running(examined, state.records.get(record.PATH, ""))
+
+
+def _judge(unit: OwnedUnit | None, limit: ThermalLimit) -> Finding | None:
     if unit is None:
-        if not answer.is_complete:
-            return Finding("unknown", "the services of rigops were not collected whole")
         return Finding("warn", "the thermal guard is not on the host yet", fix=_start(None, limit))
     if not unit.runs:
         summary = f"the thermal guard does not run: {UNIT} {unit.in_words}"
         return Finding("fail", summary, fix=_start(unit, limit))
-    return _running(examined, state.records.get(record.PATH, ""))
+    return None
 
 
 def _running(examined: Examined, text: str) -> Finding:

@@ -21,6 +21,8 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.record.kernel_arguments import read_arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rigops.doctor.examined import Examined
     from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.snapshot import HostSnapshot
@@ -67,6 +69,18 @@ def configured(boots: Bootloader) -> NextBoot | None:
     lines = boots.files.get(place, "").splitlines()
     line = next((one for one in lines if one.startswith("GRUB_CMDLINE_LINUX")), place)
     return NextBoot(frozenset((*own, *others)), place, line)
+
+
+def not_in_files(snapshot: HostSnapshot, declared: Iterable[str]) -> list[str]:
+    """Those that the menu of GRUB may have, and the files that it is made from have not."""
+    boots = snapshot[BOOTLOADER].value
+    if boots is None or not snapshot[BOOTLOADER].is_complete:
+        return []
+    if not isinstance(configuration_of(boots), DropIns | Defaults):
+        return []
+    own = grub.added_arguments(boots.files.get(grub.DROP_IN, ""))
+    filed = {*own, *grub.foreign_arguments(boots.files)}
+    return [one for one in declared if one not in filed]
 
 
 def record(snapshot: HostSnapshot) -> str:

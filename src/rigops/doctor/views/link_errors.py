@@ -10,6 +10,7 @@ from rigops.doctor import views
 from rigops.doctor.finding import HOST, Evidence
 from rigops.doctor.once import once
 from rigops.doctor.views import kernel_logs, pcie
+from rigops.probe import pcie_routes
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
@@ -109,7 +110,7 @@ def _subject(examined: Examined, error: LinkErrors, subjects: set[str]) -> str |
 @once
 def knows_the_tree(examined: Examined) -> bool:
     """Whether a port that is above no card is known to be none of theirs."""
-    routes = [pcie.route_to(examined.snapshot, card.address) for card in examined.cards]
+    routes = [pcie_routes.route_to(examined.snapshot, card.address) for card in examined.cards]
     is_whole = all(route is not None and route.is_complete for route in routes)
     return bool(routes) and is_whole and views.sees_the_bus(examined)
 

@@ -1,4 +1,4 @@
-"""The ports between the CPU and each card and between two cards, and the lanes of their links."""
+"""The ports above the cards, and the lanes of their links."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
 from rigops.doctor.once import once
+from rigops.probe.pcie_routes import route_to
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
-from rigops.probe.sections.lspci import REDIRECTING
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
-from rigops.probe.sections.pci import ADDRESS
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
     from rigops.doctor.card import Card
     from rigops.doctor.examined import Examined
-    from rigops.probe.sections.lspci import LspciFunction
     from rigops.probe.sections.pci import Link, PciFunction
     from rigops.probe.snapshot import HostSnapshot
 
@@ -30,43 +28,11 @@ _LIMITED = re.compile(
     r"bandwidth, limited by [0-9.]{1,5} GT/s PCIe x(?P<now>[0-9]{1,2}) link at .{1,40}\(capable of "
     r"[0-9.]{1,9} Gb/s with [0-9.]{1,5} GT/s PCIe x(?P<own>[0-9]{1,2}) link\)"
 )
-_FUNCTION = re.compile(ADDRESS, re.IGNORECASE)
-_HOST_BRIDGE = re.compile(r"pci([0-9a-f]{4,8}:[0-9a-f]{2})", re.IGNORECASE)
-_MOST_BUSES = 256  # of a domain
 # QEMU, virtio, VMware, Xen, Hyper-V, VirtualBox: devices that are made of software.
 _VIRTUAL_VENDORS = frozenset({0x1B36, 0x1AF4, 0x15AD, 0x5853, 0x1414, 0x80EE})
 # Widths of real links. A function that is gone reads as 63 or 255 lanes, QEMU's ports say 32.
 _WIDTHS = frozenset({1, 2, 4, 8, 12, 16})
 _SPEEDS = frozenset({2.5, 5, 8, 16, 32, 64})
-
-
-@dataclass(frozen=True)
-class Route:
-    """The ports above a card, the root port first; more are above them where it is incomplete."""
-
-    card: str
-    ports: tuple[str, ...]
-    host_bridge: str | None = None  # 0000:40
-    is_complete: bool = True
-
-    def shared_with(self, other: Route) -> tuple[str, ...]:
-        """The ports that both cards are under. The last of them is the port above a switch."""
-        same = 0
-        for one, another in zip(self.ports, other.ports, strict=False):
-            if one != another:
-                break
-            same += 1
-        return self.ports[:same]
-
-    def between(self, other: Route) -> tuple[str, ...]:
-        """The ports through which what one card sends to the other has to pass."""
-        same = len(self.shared_with(other))
-        return (*self.ports[same:], *other.ports[same:])
-
-
-def route_to(snapshot: HostSnapshot, card: str) -> Route | None:
-    """From sysfs, else from the buses that lspci's bridges lead to. None: unknown."""
-    return _by_sysfs(snapshot, card) or _by_bridges(snapshot, card)
 
 
 def ports_above(snapshot: HostSnapshot, cards: Iterable[Card]) -> tuple[str, ...]:
@@ -101,52 +67,6 @@ def port_above(snapshot: HostSnapshot, card: str) -> str | None:
 def is_complete(function: PciFunction) -> bool:
     """Its line ends with the path: without it, a width of 16 may have been cut to 1."""
     return " path=" in function.line
-
-
-def _by_sysfs(snapshot: HostSnapshot, card: str) -> Route | None:
-    function = snapshot[PCI].or_empty.by_address.get(card)
-    parts = function.path.split("/") if function and function.path else []
-    if not parts or parts[-1].lower() != card:
-        return None  # of a path that was cut short the rest proves nothing
-    bridges = [i for i, part in enumerate(parts) if _HOST_BRIDGE.fullmatch(part)]
-    if not bridges:
-        return None
-    below = tuple(part.lower() for part in parts[bridges[-1] + 1 : -1])
-    if len(below) > _MOST_BUSES or not all(map(_FUNCTION.fullmatch, below)):
-        return None
-    return Route(card, below, host_bridge=parts[bridges[-1]][3:].lower())
-
-
-def _by_bridges(snapshot: HostSnapshot, card: str) -> Route | None:
-    listed = snapshot[LSPCI].or_empty
-    ports: dict[str, LspciFunction] = {}
-    bus = _bus_of(card)
-    while (port := listed.by_bus.get(bus)) and port.address not in ports:
-        ports[port.address] = port
-        bus = _bus_of(port.address)
-    if not ports:
-        return None
-    top = next(reversed(ports.values()))
-    has_host_bridge = bus in listed.host_bridge_buses
-    is_root = top.port_type == "Root Port" or (top.port_type is None and has_host_bridge)
-    return Route(
-        card, tuple(reversed(ports)), host_bridge=bus if is_root else None, is_complete=is_root
-    )
-
-
-def _bus_of(address: str) -> str:
-    return address.rpartition(":")[0]
-
-
-def redirects(port: LspciFunction | None) -> bool | None:
-    """Whether it sends traffic between cards below it up to the CPU. None: unreadable."""
-    if port is None:
-        return None
-    if port.acs is None:
-        return False if port.lists_all else None
-    if port.acs.enabled & REDIRECTING:
-        return True
-    return False if port.acs.is_complete else None
 
 
 def is_virtual_machine(snapshot: HostSnapshot) -> bool | None:

@@ -139,7 +139,7 @@ class _Memory:
         self.poison()
         self._card.write(self._guarded + GUARD, Words(step, start).as_bytes(_COUNT))
 
-    def look(self, step: int, start: int) -> dict[str, Any]:
+    def look(self, step: int, start: int) -> dict[str, object]:
         words = Words(step, start)
         found = self._card.read(self._guarded + GUARD, _BYTES)
         loaded = Accessor(self._card, self._kernels, _say_nothing).load(
@@ -147,7 +147,7 @@ class _Memory:
         )
         return {"arrived": found == words.as_bytes(_COUNT), "loaded": asdict(loaded)}
 
-    def talk(self, step: int, start: int, rounds: int) -> dict[str, Any]:
+    def talk(self, step: int, start: int, rounds: int) -> dict[str, object]:
         self._card.use()
         self._kernels.clear_report()
         side = side_of(self._guarded + GUARD, Words(step, start), rounds, asks=False)

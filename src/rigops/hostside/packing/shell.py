@@ -1,12 +1,15 @@
 """Joins a POSIX sh program with the files it includes by a line `. ./shared/NAME.sh`.
 
 An include is resolved against hostside/, wherever the file lies that has the line.
-Files of the host, such as /etc/os-release, are read where the program runs.
+Files of the host, such as /etc/os-release, are read where the program runs. A line
+`name=@MODULE.CONSTANT@` gets the text of that constant, from a module beside the program.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 from rigops.hostside.packing.python import Place
@@ -19,6 +22,7 @@ _INCLUDE_LIKE = re.compile(
 )
 _INCLUDE = re.compile(r"\. \./(?P<file>([\w-]+/)*[\w-]+\.sh)\s*(#.*)?")
 _SOURCE_DIRECTIVE = re.compile(r"# shellcheck source=.*")
+_CONSTANT = re.compile(r"(?P<name>\w+)=@(?P<module>\w+)\.(?P<constant>\w+)@")
 _SHELL_DIRECTIVE = re.compile(r"# shellcheck shell=.*")  # an error anywhere but at the top
 
 
@@ -43,6 +47,10 @@ class _Join:
             is_shebang = number == 1 and line.startswith("#!")
             if included and (is_shebang or _SHELL_DIRECTIVE.match(line)):
                 continue
+            if constant := _CONSTANT.fullmatch(line):
+                text = _constant(constant, Place(self._program, file, path, number))
+                joined.append(f"{constant['name']}={shlex.quote(text)}")
+                continue
             if line.lstrip().startswith("#") or not _INCLUDE_LIKE.search(line):
                 joined.append(line)
                 continue
@@ -63,3 +71,15 @@ class _Join:
         if file in self._chain:
             raise place.refusal(f"includes go in a circle: {' -> '.join([*self._chain, file])}")
         return [] if file in self._done else self.lines_of(file, self._folder / file)
+
+
+def _constant(wanted: re.Match[str], place: Place) -> str:
+    module = place.file.with_name(f"{wanted['module']}.py")
+    for one in ast.parse(module.read_text(encoding="utf-8")).body:
+        if (
+            isinstance(one, ast.AnnAssign)
+            and ast.unparse(one.target) == wanted["constant"]
+            and isinstance(one.value, ast.Constant)
+        ):
+            return str(one.value.value)
+    raise place.refusal(f"{module.name} has no text {wanted['constant']}")

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rigops.concerns.borg.host.archive_contents import ArchivedFile
 from rigops.concerns.borg.host.older_drill import choose_older
 from rigops.concerns.borg.host.sampling import choose_sample
+
+if TYPE_CHECKING:
+    from rigops.concerns.borg.host.borg_documents import OlderDrillNote
 
 FIRST, SECOND, THIRD = (f"rig-202611{day}T060001Z" for day in (23, 24, 25))
 PRUNED = "rig-20261123T180001Z"
@@ -26,7 +29,7 @@ NAMES = [THIRD, "rig-20261120T060001Z.checkpoint", FIRST, "other-20261101T060001
         ({"archive": "no archive", "result": "ok"}, FIRST),
     ],
 )
-def test_older_archives_of_this_host_have_their_turn(last: dict[str, Any], chosen: str) -> None:
+def test_older_archives_of_this_host_have_their_turn(last: OlderDrillNote, chosen: str) -> None:
     assert choose_older("rig", NAMES, last) == chosen
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.doctor.views import pcie
 from rigops.errors import UsageError
+from rigops.probe import pcie_routes
 from rigops.probe.bundles import bug_report
 from rigops.probe.bundles.reading import read_all
 from rigops.probe.sections.dev_nodes import SECTION as DEV_NODES
@@ -121,7 +121,7 @@ def test_a_brief_list_of_devices_comes_with_the_tree_that_says_what_is_below_wha
 
     known = HostSnapshot(bundle)
     assert [one.address for one in known[LSPCI].or_empty.nvidia_gpus] == ["0000:0a:00.0"]
-    assert pcie.route_to(known, "0000:0a:00.0") == pcie.Route(
+    assert pcie_routes.route_to(known, "0000:0a:00.0") == pcie_routes.Route(
         "0000:0a:00.0", ("0000:00:01.1",), host_bridge="0000:00"
     )
     assert not bundle.sections["lspci"].is_complete

@@ -23,6 +23,7 @@ from rigops.concerns.borg.host.repository import (
 if TYPE_CHECKING:
     import argparse
 
+    from rigops.backup.host.documents import CopyRow
     from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.archive_names import Archive
     from rigops.concerns.borg.host.borg_settings import BorgSettings
@@ -80,7 +81,7 @@ def list_archives(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _describe_archives(settings: BorgSettings, mine: list[Archive]) -> list[dict[str, Any]]:
+def _describe_archives(settings: BorgSettings, mine: list[Archive]) -> list[CopyRow]:
     now = utc_now()
     reasons = archive_reasons(settings, mine, now)
     occasion = present_occasion(settings, now)

@@ -62,6 +62,7 @@ from rigops.hostside.shared.beneath import (
 if TYPE_CHECKING:
     import argparse
 
+    from rigops.backup.host.documents import Moved, Restored
     from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.archive_names import ArchiveWish
     from rigops.concerns.borg.host.borg_process import Borg
@@ -99,7 +100,7 @@ def restore_archive(options: argparse.Namespace, output: Output) -> int:
     return answer_restore(options, output, partial(_restore, options, output))
 
 
-def _restore(options: argparse.Namespace, output: Output) -> dict[str, Any]:
+def _restore(options: argparse.Namespace, output: Output) -> Restored:
     settings = demand_borg_settings()
     request = _read_restore_request(options)
     if options.place not in {"", BORG_ENGINE, settings.repository}:
@@ -120,12 +121,12 @@ def _restore(options: argparse.Namespace, output: Output) -> dict[str, Any]:
         with only_run(), only_borg_run():
             clear_unfinished(output)
             restoring = _Restoring(borg, request, archive, found, output)
-            done.update(restoring.fill() if restoring.fills_folder else restoring.put(target))
+            moved = restoring.fill() if restoring.fills_folder else restoring.put(target)
             if request.in_place:
                 note_restored(request.path)
     except BorgError as error:
         raise explain_refusal(borg, error) from error
-    return done
+    return {**done, **moved}
 
 
 def _read_restore_request(options: argparse.Namespace) -> ArchiveRequest:
@@ -178,7 +179,7 @@ class _Restoring:
         except FileNotFoundError:
             return False
 
-    def put(self, target: str) -> dict[str, Any]:
+    def put(self, target: str) -> Moved:
         """Made beside under another name, and then renamed."""
         parent, last = os.path.split(target)
         with ExitStack() as opened:
@@ -243,7 +244,7 @@ class _Restoring:
             os.unlink(_PLACEHOLDER, dir_fd=made.number)
             os.utime(made.number, ns=(found.st_atime_ns, found.st_mtime_ns))
 
-    def _rename(self, made: Entry, live: Entry, target: str) -> dict[str, Any]:
+    def _rename(self, made: Entry, live: Entry, target: str) -> Moved:
         if not self._request.replaces or live.look() is None:
             move(made, live)
             return {"restored_to": target}
@@ -251,7 +252,7 @@ class _Restoring:
         put_in_place(made, live, aside)
         return {"restored_to": target, "aside": aside.path}
 
-    def fill(self) -> dict[str, Any]:
+    def fill(self) -> Moved:
         """What is there moves into a folder beside it; killed in between, both are complete."""
         path = self._request.path
         mounted = mounted_below(path)
@@ -266,7 +267,7 @@ class _Restoring:
                 with open_beneath(made, self._request.inside) as restored:
                     return self._swap_contents(restored, live, made)
 
-    def _swap_contents(self, restored: Folder, live: Folder, made: Folder) -> dict[str, Any]:
+    def _swap_contents(self, restored: Folder, live: Folder, made: Folder) -> Moved:
         old = [one for one in live.names() if one != os.path.basename(made.path)]
         aside = live.entry(f".before-restore-{stamp(utc_now())}")
         if old:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rigops.backup.host.output import Output
+    from rigops.concerns.borg.host.borg_documents import CreatedArchive, NamedArchive
     from rigops.concerns.borg.host.borg_process import Borg
     from rigops.concerns.borg.host.borg_settings import BorgSettings
 
@@ -163,8 +164,8 @@ class BorgRun:
         self._known = known_repository(borg.repository)
         self._listing: Listing | None = None
         self._error: HostError | None = None
-        self._created: list[dict[str, Any]] = []
-        self._pruned: list[dict[str, Any]] = []
+        self._created: list[CreatedArchive] = []
+        self._pruned: list[NamedArchive] = []
         self._warnings: list[str] = []
         self._lost: list[str] = []
 
@@ -245,7 +246,7 @@ class BorgRun:
         added = found["added_bytes"] / (1 << 20)
         self._output.notice(f"{found['name']}: {added:.1f} MiB new in {found['seconds']:.1f} s")
 
-    def _create_once(self, paths: list[str]) -> dict[str, Any]:
+    def _create_once(self, paths: list[str]) -> CreatedArchive:
         return create_archive(self._borg, paths, self._names(), self._output, self._warnings)
 
     def _make_room(self) -> bool:
@@ -287,7 +288,7 @@ class BorgRun:
         return at is None or is_future(at, self._now) or self._now - at >= every
 
     def _check(self) -> None:
-        last = (self._state.get("last_check") or {}).get("at")
+        last = self._state.get("last_check", {}).get("at")
         if not self._is_due(last, timedelta(days=self._settings.check_every_days)):
             return
         check_signatures(self._borg, self._known)
@@ -308,14 +309,16 @@ class BorgRun:
             seen = [one.name for one in mine if one.is_complete]
             if not self._accepts_lost:
                 seen += self._still_lost()
-            found.update(archives=len(mine), seen_archives=sorted(seen))
+            found["archives"], found["seen_archives"] = len(mine), sorted(seen)
         if self._created:
             found["last_borg"] = str(self._borg.version)
         made = {one["name"] for one in self._created}  # after this run began
         whole = [
             one.at for one in mine if one.is_whole and (one.at <= self._now or one.name in made)
         ]
-        self._state.update(repository=found, clock=describe_runs(self._clock.runs), held=self._held)
+        self._state["repository"] = found
+        self._state["clock"] = describe_runs(self._clock.runs)
+        self._state["held"] = self._held
         if whole:
             self._state["newest_at"] = utc_text(max(whole))
         write_borg_state(self._state)
@@ -328,7 +331,7 @@ class BorgRun:
 
 def create_archive(
     borg: Borg, paths: list[str], names: Sequence[str], output: Output, warnings: list[str]
-) -> dict[str, Any]:
+) -> CreatedArchive:
     settings = borg.settings
     is_partial = not set(settings.paths) <= set(paths)
     name = free_archive_name(settings.host, utc_now(), names, is_partial=is_partial)

@@ -54,9 +54,10 @@ def init(options: argparse.Namespace, output: Output) -> int:
         known = known_repository(settings.repository)
         found = repository_state(borg, known, listing, None)
         if is_new:
-            found.update(last_borg=str(borg.version), archives=0, seen_archives=[])
+            found["last_borg"] = str(borg.version)
+            found["archives"], found["seen_archives"] = 0, []
         before = read_borg_state()
-        is_same = (before.get("repository") or {}).get("id") == listing.number
+        is_same = before.get("repository", {}).get("id") == listing.number
         # Backups, checks and drills of another repository say nothing of this one.
         write_borg_state({**(before if is_same else {}), "repository": found})
     done = "made" if is_new else "exists already"

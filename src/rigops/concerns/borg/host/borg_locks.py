@@ -6,17 +6,20 @@ import re
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rigops.backup.ages import LOCKED_MOST, span
 from rigops.backup.host.errors import HostError
 from rigops.backup.utc import read_utc, utc_now
 from rigops.concerns.borg.host.borg_state import known_repository
 
+if TYPE_CHECKING:
+    from rigops.concerns.borg.host.borg_documents import LockNote
+
 _LOCK_HOLDER = re.compile(r"(?P<host>.+)@(?P<machine>[0-9]+)\.(?P<pid>[0-9]+)-[0-9]+")
 
 
-def find_lock(folder: str) -> dict[str, Any] | None:
+def find_lock(folder: str) -> LockNote | None:
     """Of a repository on this machine: a folder that is named after who made it."""
     try:
         for one in sorted(Path(folder, "lock.exclusive").iterdir()):
@@ -29,7 +32,7 @@ def find_lock(folder: str) -> dict[str, Any] | None:
     return None
 
 
-def describe_lock(repository: str, folder: str) -> tuple[HostError, dict[str, Any]]:
+def describe_lock(repository: str, folder: str) -> tuple[HostError, LockNote]:
     """On a server the age is that of the first run that met it, which is the least it can be."""
     found = find_lock(folder) if folder else None
     if found is None:

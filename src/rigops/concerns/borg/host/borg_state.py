@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from rigops.backup.host.state_file import read_state, write_state
 from rigops.backup.utc import utc_now, utc_text
 from rigops.concerns.borg.state import BORG_STATE_FILE, BORG_STATE_SCHEMA
 
+if TYPE_CHECKING:
+    from rigops.concerns.borg.host.borg_documents import BorgRecord, RepositoryNote
 
-def read_borg_state() -> dict[str, Any]:
-    return read_state(BORG_STATE_FILE, BORG_STATE_SCHEMA)
+_BORG_SHAPES = {
+    "repository": dict, "last_check": dict, "last_drill": dict, "older_drill": dict, "clock": dict,
+    "held": list,
+}  # fmt: skip
 
 
-def write_borg_state(found: dict[str, Any]) -> None:
+def read_borg_state() -> BorgRecord:
+    return cast("BorgRecord", read_state(BORG_STATE_FILE, BORG_STATE_SCHEMA, _BORG_SHAPES))
+
+
+def write_borg_state(found: BorgRecord) -> None:
     """`since`: from when on there was something to check, and to restore for a drill."""
     now = utc_now()
     write_state(BORG_STATE_FILE, BORG_STATE_SCHEMA, {"since": utc_text(now), **found}, now)
 
 
-def known_repository(location: str) -> dict[str, Any]:
+def known_repository(location: str) -> RepositoryNote:
     """What is noted of the repository that is declared; empty where it was another one."""
-    found = read_borg_state().get("repository") or {}
+    found = read_borg_state().get("repository", {})
     return found if found.get("location") == location else {}

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rigops.backup.host.output import Output
+    from rigops.concerns.borg.host.borg_documents import DrillRow
     from rigops.concerns.borg.host.borg_process import Borg
 
 SCRATCH = f"{BORG_FILES}/drill"
@@ -53,7 +54,7 @@ def drill(options: argparse.Namespace, output: Output) -> int:
     settings = demand_borg_settings()
     borg = open_borg(settings, options)
     error: HostError | None = None
-    found: dict[str, Any] = {}
+    found: DrillRow = {}
     with only_borg_run():
         try:
             older = _drill(borg, output, found)
@@ -86,7 +87,7 @@ def drill(options: argparse.Namespace, output: Output) -> int:
     return int(error is not None and not is_put_off)
 
 
-def _drill(borg: Borg, output: Output, found: dict[str, Any]) -> tuple[str, ...]:
+def _drill(borg: Borg, output: Output, found: DrillRow) -> tuple[str, ...]:
     """The archives that were there before. `found` gets what is known, however far it comes."""
     listing = list_repository(borg)
     check_signatures(borg, known_repository(borg.repository))
@@ -113,7 +114,7 @@ def _drill(borg: Borg, output: Output, found: dict[str, Any]) -> tuple[str, ...]
             if not is_same_file(f"{folder}/{one.path}", f"/{one.path}")
             and not has_changed_since(f"/{one.path}", began_ns)
         ]
-    found.update(files=len(sample.files), bytes=sample.bytes, differing=differing)
+    found.update({"files": len(sample.files), "bytes": sample.bytes, "differing": differing})
     return listing.names
 
 
@@ -128,7 +129,7 @@ def _scratch_folder() -> Iterator[str]:
         shutil.rmtree(SCRATCH, ignore_errors=True)
 
 
-def _note_drill(found: dict[str, Any], error: HostError | None, result: str) -> None:
+def _note_drill(found: DrillRow, error: HostError | None, result: str) -> None:
     state = read_borg_state()
     state["last_drill"] = {
         "at": utc_text(utc_now()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigops.backup.utc import utc_now, utc_text
 from rigops.concerns.borg.host.archive_contents import files_in_archive, only
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rigops.backup.host.output import Output
+    from rigops.concerns.borg.host.borg_documents import OlderDrillNote
     from rigops.concerns.borg.host.borg_process import Borg
 
 _OLDER_S = 900.0  # to list it and to read the sample
@@ -25,9 +26,9 @@ _OLDER_BYTES = 1 << 30
 _UNFINISHED = "unfinished"
 
 
-def drill_older(borg: Borg, names: Sequence[str], output: Output) -> dict[str, Any] | None:
+def drill_older(borg: Borg, names: Sequence[str], output: Output) -> OlderDrillNote | None:
     """Reads a sample of one archive of `names`, and writes it nowhere. None: there is no other."""
-    archive = choose_older(borg.settings.host, names, read_borg_state().get("older_drill") or {})
+    archive = choose_older(borg.settings.host, names, read_borg_state().get("older_drill", {}))
     if archive is None:
         return None
     read = 0
@@ -50,7 +51,7 @@ def drill_older(borg: Borg, names: Sequence[str], output: Output) -> dict[str, A
     return _note_older(archive, result, read)
 
 
-def choose_older(host: str, names: Sequence[str], last: dict[str, Any]) -> str | None:
+def choose_older(host: str, names: Sequence[str], last: OlderDrillNote) -> str | None:
     """By turn, from the oldest on. One that failed is read again while it is there. Pure."""
     whole = [one.name for one in archives_of(host, names) if one.is_complete]
     tried = str(last.get("archive") or "")
@@ -73,7 +74,12 @@ def _read_sample(borg: Borg, archive: str) -> int:
     return len(sample.files)
 
 
-def _note_older(archive: str, result: str, files: int) -> dict[str, Any]:
-    found = {"archive": archive, "at": utc_text(utc_now()), "result": result, "files": files}
+def _note_older(archive: str, result: str, files: int) -> OlderDrillNote:
+    found: OlderDrillNote = {
+        "archive": archive,
+        "at": utc_text(utc_now()),
+        "result": result,
+        "files": files,
+    }
     write_borg_state({**read_borg_state(), "older_drill": found})
     return found

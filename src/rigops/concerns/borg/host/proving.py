@@ -77,7 +77,7 @@ def _note_own(borg: Borg, error: RepositoryError | None) -> None:
     write_borg_state({**read_borg_state(), "repository": state})
 
 
-def _refused(error: RepositoryError) -> dict[str, Any]:
+def _refused(error: RepositoryError) -> dict[str, object]:
     return {
         "proven": False,
         "is_wrong": _is_wrong(error),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rigops.backup.host.errors import HostError
 from rigops.backup.host.mounted import is_disconnected
@@ -27,15 +27,14 @@ from rigops.hostside.shared.beneath import make_writable
 if TYPE_CHECKING:
     import argparse
 
+    from rigops.concerns.borg.host.borg_documents import LockNote, RepositoryNote
     from rigops.concerns.borg.host.borg_settings import BorgSettings
 
 
 class RepositoryError(HostError):
     """`state`: of the repository, as the file for doctor has it."""
 
-    def __init__(
-        self, message: str, fix: str, state: str, lock: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, message: str, fix: str, state: str, lock: LockNote | None = None) -> None:
         super().__init__(message, fix)
         self.state = state
         self.lock = lock
@@ -132,7 +131,7 @@ def is_for_later(borg: Borg, error: HostError) -> bool:
     return is_away and bool(known_repository(borg.repository).get("id"))
 
 
-def check_signatures(borg: Borg, known: dict[str, Any]) -> None:
+def check_signatures(borg: Borg, known: RepositoryNote) -> None:
     """With a newer borg than the last one: what an older one renamed is healed, never repaired."""
     if not needs_tam_check(borg.version, str(known.get("last_borg") or "")):
         return
@@ -174,11 +173,11 @@ def free_bytes(settings: BorgSettings) -> int | None:
 
 
 def repository_state(
-    borg: Borg, known: dict[str, Any], listing: Listing | None, error: HostError | None
-) -> dict[str, Any]:
+    borg: Borg, known: RepositoryNote, listing: Listing | None, error: HostError | None
+) -> RepositoryNote:
     """For doctor. What cannot be known now stays as it was known last."""
     state = getattr(error, "state", FAILED) if error else OK
-    found = {
+    found: RepositoryNote = {
         **known,
         "location": borg.repository,
         "state": state,
@@ -191,8 +190,8 @@ def repository_state(
     if found["lock"]:
         found["locked_since"] = known.get("locked_since") or utc_text(utc_now())
     if listing:
-        number = file_system_number(borg.settings.folder)
-        found.update(id=listing.number, seen_at=utc_text(utc_now()), file_system=number)
+        found["id"], found["seen_at"] = listing.number, utc_text(utc_now())
+        found["file_system"] = file_system_number(borg.settings.folder)
     free = free_bytes(borg.settings)
     if free is not None:
         found["free_bytes"] = free

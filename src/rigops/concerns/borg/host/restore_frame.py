@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from rigops.backup.host.documents import Restored
     from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.archive_contents import Found
     from rigops.hostside.shared.beneath import Entry, Folder
@@ -70,7 +71,7 @@ def read_restore_paths(options: argparse.Namespace) -> RestorePaths:
 
 
 def answer_restore(
-    options: argparse.Namespace, output: Output, carry_out: Callable[[], dict[str, Any]]
+    options: argparse.Namespace, output: Output, carry_out: Callable[[], Restored]
 ) -> int:
     began = time.monotonic()
     try:
@@ -87,7 +88,7 @@ def answer_restore(
     return 0
 
 
-def describe_restore(path: str, source: RestoreSource, target: str) -> dict[str, Any]:
+def describe_restore(path: str, source: RestoreSource, target: str) -> Restored:
     return {
         "path": path,
         "kind": source.found.kind,

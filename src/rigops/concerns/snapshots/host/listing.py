@@ -6,7 +6,7 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigops.backup.host.errors import HostError
 from rigops.backup.host.noted_places import find_place
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from rigops.backup.host.documents import CopyRow, SubvolumeRow, TargetRow
     from rigops.backup.host.output import Output
     from rigops.backup.retention import Rule
     from rigops.concerns.snapshots.host.place import SnapshotCopy
@@ -124,17 +125,17 @@ def _subvolume(
     target: Store | MissingStore | None,
     rule: Rule | None,
     budget: _Budget,
-) -> dict[str, Any]:
+) -> SubvolumeRow:
     folder = folder_of(path)
-    document: dict[str, Any] = {
+    document: SubvolumeRow = {
         "path": path, "file_system": None, "subvolume": None, "nested": [], "error": None,
+        "snapshots": [],
     }  # fmt: skip
     try:
         find_place(path)
         spot = find_spot(path)
-        document.update(
-            file_system=spot.volume.uuid, subvolume=spot.inside, nested=list(spot.nested)
-        )
+        document["file_system"], document["subvolume"] = spot.volume.uuid, spot.inside
+        document["nested"] = list(spot.nested)
         if spot.subvolume is None:
             fix = "restore it, or remove it from subvolumes"
             document["error"] = {"message": f"{path} is no subvolume", "fix": fix}
@@ -173,7 +174,7 @@ def _snapshot(
     reasons: Sequence[str] | None,
     folder: str,
     budget: _Budget,
-) -> dict[str, Any]:
+) -> CopyRow:
     """`reasons`: None where it is at the target only."""
     parsed = parse_snapshot_name(name)
     first = found[0][0]
@@ -191,7 +192,7 @@ def _snapshot(
     }
 
 
-def _mark_pruned_next(snapshots: Sequence[dict[str, Any]], occasion: Occasion) -> None:
+def _mark_pruned_next(snapshots: Sequence[CopyRow], occasion: Occasion) -> None:
     """Of those that retention does not keep here."""
     here = sum(any(place["place"] == LOCAL for place in one["places"]) for one in snapshots)
     unwanted = [one["name"] for one in snapshots if one["is_pruned_next"]]
@@ -200,7 +201,7 @@ def _mark_pruned_next(snapshots: Sequence[dict[str, Any]], occasion: Occasion) -
         one["is_pruned_next"] = one["name"] in going
 
 
-def _target(target: Store | MissingStore, folders: Sequence[str]) -> dict[str, Any]:
+def _target(target: Store | MissingStore, folders: Sequence[str]) -> TargetRow:
     if isinstance(target, MissingStore):
         return {
             "name": target.name, "state": target.state, "newest_at": None, "free_bytes": None,

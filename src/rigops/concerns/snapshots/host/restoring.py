@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rigops.backup.host.btrfs import FLUSH_S, run_tool, take_snapshot
 from rigops.backup.host.errors import HostError, restore_error
@@ -47,6 +47,8 @@ from rigops.hostside.shared.beneath import (
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+    from rigops.backup.host.documents import Moved, Restored
 
     Store = DiskStore | ServerStore
 
@@ -106,7 +108,7 @@ def restore(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _carry_out(options: argparse.Namespace, output: Output) -> dict[str, Any]:
+def _carry_out(options: argparse.Namespace, output: Output) -> Restored:
     began = time.monotonic()
     settings = read_snapshot_settings()
     target = find_target(settings)
@@ -234,7 +236,7 @@ def _nested_of(request: RestoreRequest) -> tuple[str, ...]:
         return ()
 
 
-def _describe(request: RestoreRequest, choice: Choice) -> dict[str, Any]:
+def _describe(request: RestoreRequest, choice: Choice) -> Restored:
     folder, name = folder_of(request.subvolume), choice.name
     taken = parse_snapshot_name(name)
     kind = choice.store.kind_of(folder, name, request.inside) if request.inside else "subvolume"
@@ -258,7 +260,7 @@ def _goes_to(request: RestoreRequest, choice: Choice) -> str:
     return path_beside(request.path, request.to, taken.at if taken else utc_now())
 
 
-def _restore_tree(request: RestoreRequest, choice: Choice, output: Output) -> dict[str, Any]:
+def _restore_tree(request: RestoreRequest, choice: Choice, output: Output) -> Moved:
     store, folder, name = choice.store, folder_of(request.subvolume), choice.name
     target = _goes_to(request, choice)
     parent, last = os.path.split(target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigops.backup.host.btrfs import run_tool
 from rigops.backup.host.subvolumes import subvolume_at
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from rigops.backup.host.snapshot_names import SnapshotName
+    from rigops.concerns.snapshots.host.snapshot_documents import NewerFiles
 
 _MOST = 12
 _LEVELS = 2  # of folders
@@ -24,7 +25,7 @@ _EXTENT = re.compile(
 )
 
 
-def find_newer(root: str, snapshot: str, name: SnapshotName) -> dict[str, Any]:
+def find_newer(root: str, snapshot: str, name: SnapshotName) -> NewerFiles:
     """Files whose data was written since; what was removed since is not seen."""
     with open_folder(snapshot) as then, open_folder(root) as now:
         before, present = subvolume_at(then), subvolume_at(now)
@@ -42,7 +43,7 @@ def parse_find_new(text: str) -> set[str]:
     return {one for one in paths if not one.startswith(_OF_NO_WORTH)}
 
 
-def summarize(paths: Collection[str]) -> dict[str, Any]:
+def summarize(paths: Collection[str]) -> NewerFiles:
     """The examples are from every folder that is named."""
     by_folder: dict[str, list[str]] = {}
     for path in sorted(paths):

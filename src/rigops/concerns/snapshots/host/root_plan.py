@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rigops.backup.host.errors import HostError
 from rigops.backup.host.mounted import mount_of
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rigops.backup.host.volumes import Volume
     from rigops.concerns.snapshots.host.root_checks import FstabLine
     from rigops.concerns.snapshots.host.root_note import RollbackNote
+    from rigops.concerns.snapshots.host.snapshot_documents import NewerFiles, RollbackRow
 
 _MENU_FILE = "boot/grub/grub.cfg"
 _KERNEL_FILE = "vmlinuz-"
@@ -83,10 +84,10 @@ class RootPlan(NamedTuple):
     nested: tuple[str, ...]
     kernel: str
     loaders: tuple[str, ...]
-    newer: dict[str, Any]
+    newer: NewerFiles
     notices: tuple[str, ...]
 
-    def document(self, file_system: str) -> dict[str, Any]:
+    def document(self, file_system: str) -> RollbackRow:
         return {
             "snapshot": str(self.snapshot),
             "at": utc_text(self.snapshot.at),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rigops.backup.host.output import Output
     from rigops.backup.host.subvolumes import Subvolume
     from rigops.concerns.snapshots.host.root_plan import RootPlan, RootState
+    from rigops.concerns.snapshots.host.snapshot_documents import FinishedRollback, RollbackRow
 
 _WOULD = {
     RUNS: "the last rollback is finished first",
@@ -73,7 +74,7 @@ def roll_back_root(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _plan_alone(at: str) -> dict[str, Any]:
+def _plan_alone(at: str) -> RollbackRow:
     state = find_root()
     plan = plan_rollback(state, at)
     document = plan.document(state.volume.uuid)
@@ -81,7 +82,7 @@ def _plan_alone(at: str) -> dict[str, Any]:
     return document
 
 
-def _roll_back(at: str, output: Output) -> dict[str, Any]:
+def _roll_back(at: str, output: Output) -> RollbackRow:
     state = find_root()
     plan = plan_rollback(state, at)
     settled = []
@@ -190,7 +191,7 @@ def finish_noted_rollback(output: Output) -> None:
         _finish_rollback(output)
 
 
-def _finish_rollback(output: Output) -> dict[str, Any] | None:
+def _finish_rollback(output: Output) -> FinishedRollback | None:
     state = find_root()
     note = state.note
     if note is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from rigops.backup.host.state_file import read_state, write_state
 from rigops.concerns.snapshots.state import STATE_FILE, STATE_SCHEMA
@@ -10,10 +10,17 @@ from rigops.concerns.snapshots.state import STATE_FILE, STATE_SCHEMA
 if TYPE_CHECKING:
     from datetime import datetime
 
-
-def read_snapshots_state() -> dict[str, Any]:
-    return read_state(STATE_FILE, STATE_SCHEMA)
+    from rigops.concerns.snapshots.host.snapshot_documents import SnapshotsRecord
 
 
-def write_snapshots_state(found: dict[str, Any], now: datetime) -> None:
+_SNAPSHOT_SHAPES = {
+    "subvolumes": dict, "nested": dict, "target": dict, "scrub": dict, "clock": dict, "held": list,
+}  # fmt: skip
+
+
+def read_snapshots_state() -> SnapshotsRecord:
+    return cast("SnapshotsRecord", read_state(STATE_FILE, STATE_SCHEMA, _SNAPSHOT_SHAPES))
+
+
+def write_snapshots_state(found: SnapshotsRecord, now: datetime) -> None:
     write_state(STATE_FILE, STATE_SCHEMA, found, now)

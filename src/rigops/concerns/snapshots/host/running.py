@@ -60,6 +60,14 @@ if TYPE_CHECKING:
     from rigops.concerns.snapshots.host.chain import Transfer
     from rigops.concerns.snapshots.host.place import LocalPlace
     from rigops.concerns.snapshots.host.remote import RemotePlace
+    from rigops.concerns.snapshots.host.snapshot_documents import (
+        CreatedSnapshot,
+        PrunedSnapshot,
+        SentSnapshot,
+        SubvolumeNote,
+        TargetNote,
+        TargetRow,
+    )
     from rigops.concerns.snapshots.host.targets import Target
     from rigops.concerns.snapshots.host.transfer import Sent
 
@@ -185,9 +193,9 @@ class SnapshotRun:
         self._before = read_snapshots_state()
         self._clock = Clock(now, KnownRuns())
         self._held: list[str] = []
-        self._created: list[dict[str, Any]] = []
-        self._pruned: list[dict[str, Any]] = []
-        self._sent: list[dict[str, Any]] = []
+        self._created: list[CreatedSnapshot] = []
+        self._pruned: list[PrunedSnapshot] = []
+        self._sent: list[SentSnapshot] = []
         self._target: Target | None = None
 
     def carry_out(self) -> int:
@@ -475,8 +483,15 @@ class SnapshotRun:
         size: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        found = {"path": work.path, "name": name, "parent": parent or None, "bytes": size}
-        self._sent.append({**found, "seconds": None if seconds is None else round(seconds, 1)})
+        self._sent.append(
+            {
+                "path": work.path,
+                "name": name,
+                "parent": parent or None,
+                "bytes": size,
+                "seconds": None if seconds is None else round(seconds, 1),
+            }
+        )
 
     def _prune_target(self, work: Work, place: LocalPlace | RemotePlace) -> int:
         """By the same rule. How many are gone."""
@@ -531,12 +546,12 @@ class SnapshotRun:
         found = sizes.get(work.path)
         return found if isinstance(found, int) else None
 
-    def _target_before(self) -> dict[str, Any]:
+    def _target_before(self) -> TargetNote:
         """What was noted of this target; empty where it was another one."""
         found = self._before.get("target") or {}
         return found if found.get("name") == self._settings.send_to else {}
 
-    def _target_document(self) -> dict[str, Any] | None:
+    def _target_document(self) -> TargetRow | None:
         target = self._target
         if target is None:
             return None
@@ -548,7 +563,8 @@ class SnapshotRun:
         }
 
     def _write_state(self) -> None:
-        subvolumes, nested = {}, {}
+        subvolumes: dict[str, SubvolumeNote] = {}
+        nested: dict[str, list[str]] = {}
         for work in self._works:
             newest = None
             if work.source:
@@ -566,14 +582,14 @@ class SnapshotRun:
                 "subvolumes": subvolumes,
                 "nested": nested,
                 "target": self._target_state(),
-                "scrub": self._before.get("scrub") or {},
+                "scrub": self._before.get("scrub", {}),
                 "clock": describe_runs(self._clock.runs),
                 "held": self._held,
             },
             self._now,
         )
 
-    def _target_state(self) -> dict[str, Any] | None:
+    def _target_state(self) -> TargetNote | None:
         target = self._target
         if target is None:
             return None

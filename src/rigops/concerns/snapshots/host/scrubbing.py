@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rigops.backup.host.output import Output
+    from rigops.concerns.snapshots.host.snapshot_documents import ScrubNote
 
 _FOUND_ERRORS = 3  # what scrub exits with
 _ERROR_COUNT = re.compile(
@@ -52,7 +53,7 @@ def scrub(options: argparse.Namespace, output: Output) -> int:
     target = open_target(settings)
     if target and isinstance(target.place, LocalPlace):
         volumes[target.place.volume.uuid] = target.place.volume
-    done: dict[str, Any] = {}
+    done: dict[str, ScrubNote] = {}
     for uuid, volume in volumes.items():
         try:
             errors = scrub_volume(uuid, volume.top)
@@ -65,7 +66,7 @@ def scrub(options: argparse.Namespace, output: Output) -> int:
         has_failed = has_failed or errors > 0
     with only_run(wait_s=60.0):
         state = read_snapshots_state()
-        state["scrub"] = {**(state.get("scrub") or {}), **done}
+        state["scrub"] = {**state.get("scrub", {}), **done}
         write_snapshots_state(state, utc_now())
     output.result({"scrubbed": [{"file_system": uuid, **found} for uuid, found in done.items()]})
     return int(has_failed)

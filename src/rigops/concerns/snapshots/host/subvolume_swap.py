@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rigops.backup.host.btrfs import run_tool, take_snapshot
 from rigops.backup.host.errors import HostError
@@ -29,6 +29,7 @@ from rigops.hostside.shared.beneath import move, open_parent, put_in_place
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rigops.backup.host.documents import Moved
     from rigops.backup.host.output import Output
     from rigops.concerns.snapshots.host.spots import Spot
     from rigops.concerns.snapshots.host.stores import DiskStore, ServerStore
@@ -78,7 +79,7 @@ def plan_swap(path: str, store: Store, name: str) -> Swap:
 
 def replace_subvolume(
     swap: Swap, store: Store, name: str, output: Output, before_swap: Callable[[], None]
-) -> dict[str, Any]:
+) -> Moved:
     """`before_swap`: from then on it goes to its end."""
     spot = swap.spot
     if swap.needs_copy:

@@ -10,7 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigops.concerns.thermal_guard.guard.baselines import Baselines
 from rigops.concerns.thermal_guard.guard.ladder import Held, Request
@@ -60,7 +60,7 @@ class Paths:
         self.notify = self.system / "usr/local/libexec/rigops/notify"
 
 
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
+def write_json(path: Path, document: Mapping[str, object]) -> None:
     """Whole or not at all, and for everybody to read. A full disk stops no guard."""
     new = path.with_name(path.name + ".rigops-new")
     try:

@@ -1,0 +1,39 @@
+"""Why declared kernel arguments cannot be configured, and which ones rigops has. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.concerns.kernel_args import in_vain, kernel_line
+from rigops.concerns.kernel_args.bootloader import grub
+from rigops.json_fields import readable
+from rigops.ownership.ownership import Ownership
+from rigops.probe.sections.rigops_state import ARGUMENTS
+from rigops.record.kernel_arguments import read_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from rigops.probe.sections.rigops_state import RigopsState
+
+
+def blockers(
+    wanted: Collection[str], live: Collection[str], files: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Of those that the kernel does not run with yet: they would do nothing, or get lost."""
+    coming = [one for one in wanted if one not in live]
+    if not coming:
+        return ()
+    others = grub.foreign_arguments(files)
+    unknown = in_vain.blocker([one for one in coming if one not in others])
+    return (*filter(None, [unknown]), *kernel_line.blockers(coming, files))
+
+
+def configured(state: RigopsState, files: Mapping[str, str]) -> tuple[str, ...]:
+    """Those of rigops for every boot. None of a file that somebody changed: nothing ends those."""
+    of_record = read_arguments(state.records.get(ARGUMENTS)).written
+    owned = readable(Ownership.parse, state.owned) or Ownership()
+    file, found = owned.files.get(grub.DROP_IN), state.present.get(grub.DROP_IN)
+    if file is None or found is None or not file.has_ours(found):
+        return of_record
+    return (*of_record, *grub.added_arguments(files.get(grub.DROP_IN, "")))
