@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("thorough" if thorough else "fixed")
     # A shell that starts them in the background has its children ignore Ctrl-C, which tests send.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """What converges has gevent replace the threads of its process: later tests would hang."""
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and monkey.is_module_patched("threading"):
+        pytest.exit(f"{item.nodeid} runs in this process what belongs into one of its own", 1)
 
 
 @pytest.hookimpl(trylast=True)  # after hypothesis has marked its own

@@ -30,8 +30,11 @@ _VOLATILE: Final = (
     (re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z"), "2026-11-23T18:00:00Z"),
     (re.compile(r"(?<=on )[0-9]{4}-[0-9]{2}-[0-9]{2}\b"), "2026-11-23"),
     (re.compile(r"\b[0-9,]+ kB"), "640 kB"),
-    (re.compile(r"(?<=entory\.py |inventory )[0-9a-f]{12}\b"), "1f0c5d2a9b7e"),
-    (re.compile(r"(?<=by )\S+@[^\s:,)]+:/\S+(?=/inventory\.py)"), "me@laptop:/home/me"),
+    (re.compile(r"(?<=inventory )[0-9a-f]{12}\b"), "1f0c5d2a9b7e"),
+    (
+        re.compile(r"\S+@[^\s:,)]+:\S+/inventory\.py\s+[0-9a-f]{12}\b"),
+        "me@laptop:~/rigs/inventory.py 1f0c5d2a9b7e",
+    ),
     (re.compile(r"(?<=by )\S+@[^\s:,)]+(?=\))"), "me@laptop"),
     (re.compile(r"(?<=apply of )\S+@\S+(?=, )"), "me@laptop"),
     (re.compile(r"(?<=thread )[0-9]+(?= is in state)"), "1234"),

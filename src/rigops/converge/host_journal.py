@@ -107,7 +107,8 @@ def _values(result: HostResult) -> tuple[journal.Value, ...]:
             return MADE
         return UNSURE if concern == result.making else PLANNED
 
-    return (*values_of(result.plan, state), *values_of(result.later, state))
+    # A setting that a reboot forgets is made again after it.
+    return tuple(dict.fromkeys((*values_of(result.plan, state), *values_of(result.later, state))))
 
 
 def _reason(result: HostResult) -> str:

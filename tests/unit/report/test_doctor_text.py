@@ -110,7 +110,7 @@ def test_what_is_declared_already_is_left_to_apply(kind: FixKind, tag: str) -> N
 
     assert said[2].split() == ["fix:", "rigops", "apply", *tag.split()]
     assert said[2] == said[2].rstrip()
-    assert said[-1].startswith("Next: rigops plan rack.py  ")
+    assert said[-1].startswith("Next: rigops plan -i rack.py  ")
 
 
 def test_one_cause_is_one_line_and_one_act_is_one_fix() -> None:
