@@ -1,1 +1,1 @@
-"""What a host is before a reinstall, and whether its disk may be wiped."""
+"""The state of a host before a reinstall, and whether its disk may be wiped."""

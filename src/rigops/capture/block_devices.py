@@ -68,11 +68,11 @@ class BlockDevices:
         return self._joined(device.parents) if device.parents else frozenset({name})
 
     def on_disk(self, name: str) -> Iterator[Device]:
-        """What lies on it, itself included."""
+        """The block devices on it, itself included."""
         return (one for one in self.by_name.values() if name in (self.disks_under(one.name) or ()))
 
     def mount_of(self, path: str) -> Mount | None:
-        """What was mounted last over it."""
+        """The last mount over it."""
         wanted = posixpath.normpath(path)
         found = None
         for one in self.mounts:

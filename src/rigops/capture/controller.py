@@ -1,4 +1,4 @@
-"""What this machine has of a host: its driver's packages, its key, its passphrase."""
+"""This machine's data of a host: its driver's packages, its key, its passphrase."""
 
 from __future__ import annotations
 

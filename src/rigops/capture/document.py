@@ -321,7 +321,7 @@ def document(hosts: Sequence[Capture | NotCaptured]) -> dict[str, object]:
 
 
 def parse(text: str, *, place: str) -> Capture:
-    """Of one host. What a newer rigops added is ignored; what an older one lacks is empty."""
+    """Of one host. Unknown fields are ignored; missing ones are empty."""
     fields = parse_fields(text, place=place, fix="capture the host again, if it still runs")
     fields.require_schema(SCHEMA)
     hosts = fields.each("hosts")

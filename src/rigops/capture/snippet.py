@@ -1,4 +1,4 @@
-"""What the own tools of a distribution need to make the same machine: a module of NixOS, or files.
+"""Input for a distribution's own tools to make the same machine: a module of NixOS, or files.
 
 rigops installs no driver on NixOS and Arch. A version is the one that was proven or is loaded,
 where it suits what is declared; a branch alone gets the package that the distribution has of it.

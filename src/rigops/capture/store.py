@@ -1,6 +1,6 @@
 """Captures in the vault of this machine, a folder each: the document, and all that was collected.
 
-What was collected is stored with names and serials, since a reinstalled host is compared with it;
+The capture is stored with names and serials, since a reinstalled host is compared with it;
 so only this user may read it. Older captures stay: one of a host that was wiped already must not
 take the place of the one before that.
 """

@@ -87,7 +87,7 @@ def command(
 
     HOST is a name, group or glob of the inventory, or the inventory file itself. Without HOST:
     every host of the inventory. Plans, asks, changes, reboots where needed, verifies and runs
-    preflight. What is not declared is not touched. After a failure, run it again: it continues
+    preflight. Undeclared settings are not touched. After a failure, run it again: it continues
     from the state of the host.
 
     \b

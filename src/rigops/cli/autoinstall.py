@@ -178,7 +178,7 @@ def _wifi_secret(capture: Capture) -> str:
 
 
 def _write(folder: Path, files: Sequence[RenderedFile]) -> None:
-    """All, or none where a file of somebody else has its name."""
+    """All, or none where a foreign file has its name."""
     foreign = [
         file.name
         for file in files

@@ -98,7 +98,7 @@ def save_bundles(bundles: Sequence[Bundle], path: Path, *, redacted: bool) -> No
 
 
 def _without_names(bundles: Sequence[Bundle], path: Path) -> list[Bundle]:
-    """Refuses where whoever reads them would find something else than there is."""
+    """Refuses where its reader's findings would differ."""
     redaction = Redaction(bundles)
     redacted = [redaction.bundle(one) for one in bundles]
     for original, one in zip(bundles, redacted, strict=True):

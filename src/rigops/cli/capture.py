@@ -67,7 +67,7 @@ def command(
 ) -> int:
     """Capture HOST before a reinstall; say whether its disk is safe to wipe, or what is missing.
 
-    Nothing on the host is changed. What a reinstall needs to know, and all that was collected, is
+    Nothing on the host is changed. Facts for a reinstall, and all that was collected, are
     stored in the vault of this machine, for you alone to read. The passphrase of borg's repository
     is tried as this machine has it, by the host's borg: it goes there by a pipe, and is stored
     nowhere. Not safe: exit 1. Whether it is safe is unknown: exit 3.

@@ -179,7 +179,7 @@ def _probe(
     root: bool,
     all_sections: bool,
 ) -> list[Examination]:
-    """What judges is imported while the hosts answer, which takes about as long."""
+    """The checks are imported while the hosts answer, which takes about as long."""
     from rigops.hosts.probing import IMPORTING, ProbeOptions, probe_hosts
 
     options = ProbeOptions(

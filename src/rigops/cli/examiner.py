@@ -1,4 +1,4 @@
-"""What hosts are examined with: the chosen checks, and the reports that they make."""
+"""The examiner of hosts: the chosen checks, and their reports."""
 
 from __future__ import annotations
 

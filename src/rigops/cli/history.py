@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "rigops.history/1"
 _EXIT_UNREACHED = 3
-# What cannot be read fails before the pipe, whose exit status is that of tail.
+# An unreadable file fails before the pipe, whose exit status is that of tail.
 _SHELL = f"{READ}is_journal {JOURNAL} || exit 0\nlines {JOURNAL} | tail -n {MOST_RUNS}"
 _READ = ("sh", "-c", _SHELL)
 

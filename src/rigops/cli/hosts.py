@@ -155,7 +155,7 @@ def read_catalogs(specs: Iterable[RigSpec | None], inventory_path: Path | None) 
 
 
 def locked_hosts(chosen: Sequence[Chosen], inventory_path: Path | None) -> Mapping[str, LockedHost]:
-    """What the lockfile of the inventory has of its hosts."""
+    """The lockfile's entries of the inventory's hosts."""
     from rigops.record import lockfile
 
     inventory = inventory_path or default_inventory()

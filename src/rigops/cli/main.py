@@ -16,7 +16,7 @@ from rigops import __version__
 from rigops.cli.failure import explain
 from rigops.report.terminal import clean_streams
 
-# What is imported stays: looking for garbage in it over and over takes a tenth of the start.
+# Imported modules stay: looking for garbage in them over and over takes a tenth of the start.
 gc.set_threshold(100_000)
 # A thread that answers a host does not wait 5 ms, at each packet, for the one that imports.
 sys.setswitchinterval(0.0005)

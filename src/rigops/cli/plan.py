@@ -51,7 +51,7 @@ def command(
     every host of the inventory.
     Shows what the changes come to, then files and packages of each concern, reboots with their
     reasons, and what blocks a concern; with -v every package and the differences of every file.
-    What is the same on several hosts is one entry.
+    Entries that are the same on several hosts are one.
 
     \b
     Examples:

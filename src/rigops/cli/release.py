@@ -60,8 +60,8 @@ def command(
 ) -> int:
     """Undo everything that rigops owns on each HOST, and forget the host.
 
-    Shows the plan, asks, and restores what was there before rigops. What somebody changed since is
-    not touched, but reported. Held packages stay held: without the pin, the next upgrade could
+    Shows the plan, asks, and restores what was there before rigops. Files that were changed since
+    are not touched, but reported. Held packages stay held: without the pin, the next upgrade could
     bring another driver. The journal of the host stays on this machine.
 
     \b

@@ -1,4 +1,4 @@
-"""What reprovision asks a person. Ctrl-C ends each question, and the run with it."""
+"""The questions of reprovision. Ctrl-C ends each, and the run with it."""
 
 from __future__ import annotations
 

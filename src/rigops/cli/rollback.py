@@ -121,7 +121,7 @@ def command(
         )
     inventory = read_inventory(inventory_path)
     request = host_request(inventory, host)
-    # What is refused anyway asks for no password.
+    # A refused run asks for no password.
     if what == "config":
         given = access()
         rollback = _config(request, given)

@@ -59,7 +59,7 @@ class Excess:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What one host draws from a circuit: at least so much, where not all of it is known."""
+    """One host's power from a circuit: at least so much, where not all of it is known."""
 
     circuit: str
     host: str

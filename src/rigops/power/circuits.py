@@ -39,7 +39,7 @@ def sharing(host: str, specs: Mapping[str, RigSpec]) -> tuple[Neighbor, ...]:
 
 
 def odd_breaker(circuit: Circuit) -> str:
-    """What breakers there are where the declared one is not sold, or nothing."""
+    """The breakers sold where the declared one is not, or nothing."""
     if circuit.amperes != _ODD_AMPERES or not _VOLTS[0] <= circuit.volts <= _VOLTS[1]:
         return ""
     carried = " or ".join(

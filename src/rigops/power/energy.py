@@ -1,4 +1,4 @@
-"""What a host draws from the wall when it works and when it does not, and what that costs."""
+"""A host's power from the wall when it works and when it does not, and its cost."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Feeds:
-    """What the inventory says of supplies, circuits and all that is no card."""
+    """Declarations of supplies, circuits and all that is no card."""
 
     psus: tuple[Psu, ...] | None = None
     circuits: tuple[Circuit, ...] | None = None
@@ -86,7 +86,7 @@ class HostPower:
         return (*self._own_doubts(budget), *_doubts_of_others(budget.unknown_shares))
 
     def shares(self) -> tuple[Share, ...]:
-        """What it draws from circuits with a name."""
+        """Its power from circuits with a name."""
         budget = self.budget()
         is_known = not any(self._own_doubts(budget))
         fed = {psu.circuit for psu in self.feeds.psus or ()}

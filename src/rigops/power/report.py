@@ -31,7 +31,7 @@ _EXIT_CODES: Final[dict[Status, int]] = {"fail": 1, "unknown": 3}
 
 @dataclass(frozen=True)
 class Measured:
-    """What a UPS gives to all that it feeds. None: it does not measure that."""
+    """A UPS's power to all that it feeds. None: it does not measure that."""
 
     ups: str
     watts: float | None

@@ -1,4 +1,4 @@
-"""What changed on a host while bytes moved between its GPUs, and how grave that is. Pure."""
+"""Changes on a host while bytes moved between its GPUs, and their gravity. Pure."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class LinkSeen:
 
 @dataclass(frozen=True, kw_only=True)
 class Around:
-    """What the program on the host read before the copies and after.
+    """Readings of the program on the host before the copies and after.
 
     `functions`: the cards and the ports above them, whose errors were counted.
     """

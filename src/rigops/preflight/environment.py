@@ -1,4 +1,4 @@
-"""What programs on a host should be set to, by what its preflight found. Pure.
+"""Settings for programs on a host, by the results of its preflight. Pure.
 
 A veto only: it turns off what is not proven. NCCL and vLLM ask the driver what it grants and move
 no data to find out.

@@ -1,4 +1,4 @@
-"""What preflight found on a host."""
+"""The results of preflight on a host."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ _LOG_S: Final = 30.0
 _AGAIN_S: Final = 5.0
 _MOST_LINES: Final = 12
 
-# What the boot of the copies wrote since, even if the host has booted twice. A kernel that panicked
-# wrote no journal, but maybe into pstore, of which systemd makes files.
+# Lines of the boot of the copies since then, even if the host has booted twice. A kernel that
+# panicked wrote no journal, but maybe into pstore, of which systemd makes files.
 _PREVIOUS: Final = """
 log=$(journalctl -k -b "$1" -q --no-pager -o short-iso-precise ${2:+--since="@$2"} -n 2000 2>&1)
 code=$?
@@ -67,7 +67,7 @@ class Returned:
 
 
 class Heard:
-    """What the program on the host has reported until the connection was lost."""
+    """Reports of the program on the host until the connection was lost."""
 
     def __init__(self) -> None:
         self.finished: dict[tuple[str, str], PairFound] = {}

@@ -28,7 +28,7 @@ _GENERATIONS: Final = {
 
 @dataclass(frozen=True)
 class Slot:
-    """What a card and the port above it can both do."""
+    """The speed that a card and the port above it both support."""
 
     generation: int
     width: int

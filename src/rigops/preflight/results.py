@@ -1,4 +1,4 @@
-"""What a preflight means for the records: a proof, a failure, or neither. Pure."""
+"""The effect of a preflight on the records: a proof, a failure, or neither. Pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def failure(found: HostFound, at: str, versions: Mapping[str, str]) -> FailedPro
 
 
 def only_over(found: HostFound, begun_now: FailedProof | None) -> FailedProof | None:
-    """What was recorded before the copies, where no other record of a failure may go for this one.
+    """The record from before the copies, where no other record of a failure may go for this one.
 
     So that pairs which nobody tried do not count as mended, nor a run without a verdict as a hang.
     """

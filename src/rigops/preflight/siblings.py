@@ -27,7 +27,7 @@ _SLOWER: Final = 0.9  # of the best; closer than that is noise
 
 @dataclass(frozen=True)
 class LastRates:
-    """What the last proof of the host measured, and its day."""
+    """The measurements of the host's last proof, and its day."""
 
     day: str = ""
     pairs: tuple[Pair, ...] = ()

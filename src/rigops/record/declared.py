@@ -1,4 +1,4 @@
-"""What was declared for a host when it was changed last, and before that.
+"""The declarations of a host at its last change, and before that.
 
 So `rigops init` knows it again, and `rigops rollback HOST --what config` goes back to it.
 """

@@ -24,7 +24,7 @@ is_journal() {{ # JOURNAL: it is there, and no run would wait on it
 # the next one begins a line of its own. Lines are counted, since sh drops the NUL bytes that a file
 # system may leave at a torn end.
 APPEND: Final = f"""\
-{_REQUIRE}append() {{ # JOURNAL LINE: prints `torn` where the last line of before has no end
+{_REQUIRE}append() {{ # JOURNAL LINE: prints `torn` where the former last line has no end
     if is_journal "$1" && [ -s "$1" ] && [ "$(tail -c 1 "$1" | wc -l)" -eq 0 ]; then
         echo torn
         set -- "$1" "

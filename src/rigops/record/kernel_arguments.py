@@ -1,7 +1,7 @@
 """Two records about kernel arguments, for what no file of rigops' own can say.
 
 `Arguments`: those to be tried, which nothing that a bootloader's tools read has before a boot with
-them was verified, and those that rigops wrote into somebody else's file.
+them was verified, and those that rigops wrote into a foreign file.
 
 Leaving arguments are gone from the boot menu while the kernel still runs with them. That record is
 written before the menu changes, so that neither a crash nor a refused reboot loses the reboot

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 PROVEN: Final = f"{STATE}/proven.json"
 FAILED_PROOF: Final = f"{STATE}/failed_proof.json"
 
-# What is on the disk before the journal names it. A proof goes only once its failure is certain.
+# Files that are on the disk before the journal names them. A proof goes only once its failure is
+# certain.
 _RECORD: Final = f"""
 {SHELL_SETTLE}{APPEND}write() {{ # PATH TEXT
     printf %s "$2" | base64 -d >"$1.rigops-new"
@@ -58,7 +59,7 @@ def recording(
 ) -> list[str]:
     """The command, which root runs. It prints `torn` where the journal's last line has no end.
 
-    `line`: of the journal; without it the preflight has only begun, and a failure of before stays.
+    `line`: of the journal; without it the preflight has only begun, and an earlier failure stays.
     `only_over`: the record that the preflight began with, where no other may be replaced.
     """
     texts = [

@@ -37,7 +37,7 @@ class ProvenGpu:
 
 @dataclass(frozen=True)
 class Pair:
-    """What preflight found between two GPUs, in one direction."""
+    """The result of preflight between two GPUs, in one direction."""
 
     source: str = field(metadata={NAME: "from"})  # PCI addresses
     target: str = field(metadata={NAME: "to"})

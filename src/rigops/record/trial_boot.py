@@ -1,4 +1,4 @@
-"""What a trial boot shows of itself: its marks on the kernel's command line, and its log."""
+"""Traces of a trial boot: its marks on the kernel's command line, and its log."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What was found, as text for people. Pure."""
+"""Documents as text for people. Pure."""

@@ -1,4 +1,4 @@
-"""What became of each host, in lines."""
+"""The result of each host, in lines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def outcome_lines(
     shown: Collection[str] = (),
     is_brief: bool = False,
 ) -> list[str]:
-    """What came of it; where it is the same on several hosts, once.
+    """The result; once where several hosts have the same.
 
     `words`: for outcomes that another command than apply names otherwise. `shown`: the hosts whose
     error was shown with the plan, and its fix with it. `is_brief`: without what happened on the

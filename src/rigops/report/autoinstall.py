@@ -1,4 +1,4 @@
-"""What an unattended installation will do, as text and JSON."""
+"""The plan of an unattended installation, as text and JSON."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _requirement(one: Requirement, width: int, *, verbose: bool) -> Iterator[str
 
 
 def _lists(one: Capture, width: int) -> Iterator[str]:
-    """What stays elsewhere and is in no backup, in one line."""
+    """Data that stays elsewhere and is in no backup, in one line."""
     others = [
         each.subject
         for each in one.requirements

@@ -1,4 +1,4 @@
-"""What doctor found, on a screen: one line a finding and one for its fix, the worst first."""
+"""Doctor's findings on a screen: one line a finding and one for its fix, the worst first."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def doctor_lines(
 
 
 def _by_urgency(host: HostReport) -> list[Finding]:
-    """What leaves the whole host unknown comes before warnings."""
+    """Findings that leave the whole host unknown come before warnings."""
     return sorted(
         host.findings,
         key=lambda one: 0 if one.status == "fail" else 1 if _is_grave(one) else 2,
@@ -261,7 +261,7 @@ def _without_address(finding: Finding, text: str) -> str:
 
 
 def _fix(finding: Finding, *, alone: bool) -> tuple[str, str] | None:
-    """What to do, and who does it; not `alone`: as for any card."""
+    """The fix, and its kind; not `alone`: as for any card."""
     if finding.fix is None:
         return None
     fix = finding.fix

@@ -1,4 +1,4 @@
-"""What hosts could run: the hosts of the document rigops.drivers/1, and lines for a terminal."""
+"""Drivers for hosts: the hosts of the document rigops.drivers/1, and lines for a terminal."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _blocker_lines(blocker: Blocker, width: int) -> Iterator[str]:
 
 
 def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
-    """What fits first, the newest of those first. What does not drive all cards is one line."""
+    """Fitting drivers first, newest first. Those that do not drive all cards are one line."""
     yield ""
     if not options:
         yield f"{MARGIN}on offer: nothing"

@@ -81,7 +81,7 @@ def _table(catalog: Catalog, gpus: Sequence[DrivenGpu], width: int, today: date)
 
 
 def _worst(catalog: Catalog, branch: DriverBranch, gpus: Sequence[DrivenGpu]) -> Verdict | None:
-    """What is known of its newest release."""
+    """Its newest release."""
     if not branch.releases:
         return None
     found = judged(catalog, versions.parse(branch.releases[-1].version), gpus)

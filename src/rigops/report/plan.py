@@ -1,4 +1,4 @@
-"""A plan in lines. What is the same on several hosts is one entry."""
+"""A plan in lines. Entries that are the same on several hosts are one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def plan_lines(
 
 
 def total_lines(results: Sequence[HostResult], width: int) -> list[str]:
-    """What a plan comes to, and where there is more to see of it."""
+    """The summary of a plan, and the command that shows more of it."""
     changing = [result for result in results if result.error is None and result.pending]
     rebooting = sum(bool(one.reboot_reasons) and not one.reboot_waits for one in changing)
     unplanned = sum(result.error is not None for result in results)

@@ -1,4 +1,4 @@
-"""What reports of power say of cards, supplies and circuits."""
+"""Words of reports of power on cards, supplies and circuits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to set on a host, as lines that a shell can source."""
+"""Settings for a host, as lines that a shell can source."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _BLANK: Final = frozenset(
 )  # fmt: skip
 
 
-# What rigops itself writes beyond ASCII.
+# Characters beyond ASCII that rigops itself writes.
 _ASCII: Final = str.maketrans({"…": "...", "°": "", "█": "#", "▒": "+", "░": "."})
 
 

@@ -44,7 +44,7 @@ def wrapped(
 ) -> list[str]:
     """Lines of a text, in which the ends of lines are spaces; `most` of them.
 
-    What hangs makes room for a word that would not fit, such as a long path.
+    The hanging indent makes room for a word that would not fit, such as a long path.
     """
     line = visible(" ".join(text.split("\n")))
     before, begins, rest = line.partition(_TO_COPY)

@@ -1,6 +1,6 @@
 """Which capture a reprovision starts from: the newest of the system before the reinstall.
 
-Somebody may have captured the new system already, which is not what the host is to become.
+The new system may have been captured already, which is not the one to restore.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def choose(captures: Sequence[Capture], *, shown_key: str, machine_id: str = "") -> Capture:
-    """`captures`: at least one, the newest first. The newest of all where none is of before.
+    """`captures`: at least one, the newest first. The newest of all where none is older.
 
     The machine id decides, since a reprovision brings the old host keys back. The keys do where it
     is not known yet, and where an image has the same id for every installation.

@@ -64,7 +64,7 @@ for file in passwd shadow group gshadow subuid subgid; do
     [ ! -e "$lock" ] || grep -qsE '^(user|group|gpasswd|passwd|ch|vi|new)' \
         "/proc/$(tr -cd 0-9 <"$lock")/comm" || rm -f "$lock"
 done
-# useradd writes passwd, then shadow: whom it was cut off in between is made anew.
+# useradd writes passwd, then shadow: a user that it was interrupted in between is made again.
 if [ "$user" != root ] && [ -e /etc/shadow ] && grep -qs "^$user:" /etc/passwd &&
     ! grep -qs "^$user:" /etc/shadow; then
     userdel -f "$user" >&2
@@ -209,7 +209,7 @@ class Bootstrap:
         self.machine_id = ""
 
     def run(self) -> list[str]:
-        """What was done; nothing where a login by key has root and python3 already."""
+        """The steps done; none where a login by key has root and python3 already."""
         with ExitStack() as stack:
             mine = self._by_key(self._target)
             if mine is not None:
@@ -229,7 +229,7 @@ class Bootstrap:
         return found.has_python and has_root and not found.lacks
 
     def _root(self, mine: Connection | None, stack: ExitStack) -> tuple[Connection, Privilege]:
-        """Whoever may change the host: the login itself, root, or either by a password."""
+        """The login that may change the host: itself, root, or either by a password."""
         if mine is not None and _look(mine).has_root:
             return mine, WITHOUT_PASSWORD
         if mine is not None and self._sudo_password is not None:
@@ -284,7 +284,7 @@ class Bootstrap:
         )
 
     def install(self, connection: Connection, privilege: Privilege) -> list[str]:
-        """What is not so yet. After a restore too, which may bring older files of the login."""
+        """The steps still to do. After a restore too, which may bring older files of the login."""
         account = self._account
         if not _USER.fullmatch(account.name):
             raise _failed(account.name, "no name that useradd accepts", "create the user by hand")

@@ -55,7 +55,7 @@ class ReplacedGpu:
 
 
 def compare(before: Capture, after: Capture, *, adopts_parts: bool) -> tuple[Compared, ...]:
-    """What was not collected before is not compared."""
+    """Facts that were not collected before are not compared."""
     return (
         *_system(before, after),
         *_arguments(before, after),

@@ -1,4 +1,4 @@
-"""What a reprovision asks a person."""
+"""The questions of a reprovision."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class BackedUpData:
         self._archives_of = "" if capture.host == request.name else capture.host
 
     def restore(self) -> None:
-        """What was on the wiped disk."""
+        """The paths that were on the wiped disk."""
         if left := left_to_its_tool(self._request.spec):
             self._story.append(left)
         if not self._capture.backed_up:

@@ -311,7 +311,7 @@ class _Run:
         return self._console.fleet_run([self._request], asked)
 
     def _moves_settings(self) -> bool:
-        """What the inventory says of a card that is gone is for the one in its slot, on consent.
+        """A declaration of a lost card goes to the one in its slot, on consent.
 
         Which that is, only the driver says, and a new system has none before apply.
         """
@@ -388,7 +388,7 @@ class _Run:
 
 
 def _programs(spec: RigSpec) -> dict[str, str]:
-    """What the backups need, and rigops installs nowhere else: by package."""
+    """Packages that only the backups need."""
     needed = {}
     if spec.borg is not None and spec.borg.managed and spec.borg.repository:
         needed["borg"] = "borgbackup"

@@ -31,7 +31,7 @@ _FILES: Final = {
 }
 SHOW: Final = 'for file; do ssh-keygen -lf "$file.pub" | cut -d " " -f 2; done'
 IS_BESIDE: Final = "ls /etc/ssh/ssh_host_*_key*.before-restore-* >/dev/null 2>&1"
-# What took the place of the captured keys was never anybody's but this installation's.
+# The keys in the place of the captured ones are this installation's alone.
 RELOAD: Final = r"""
 set -eu
 for file; do chmod 600 "$file"; done

@@ -1,4 +1,4 @@
-"""What was declared for a card by its UUID, for the card that is in its slot now."""
+"""Declarations for a card by its UUID, for the card that is in its slot now."""
 
 from __future__ import annotations
 

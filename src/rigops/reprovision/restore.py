@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _RUN_S: Final = 600.0
 _HEAL: Final = "--heal"
 _SHOWN: Final = 3
-# apply makes these anew; of an archive they come back by hand, file by file.
+# apply makes these again; of an archive they come back by hand, file by file.
 _OF_THE_SYSTEM: Final = frozenset({"/", "/etc", "/var/lib/rigops"})
 
 _MACHINE: Final = "cat /etc/machine-id"
@@ -109,7 +109,7 @@ def plan_restores(
 
 
 def left_to_its_tool(spec: RigSpec) -> str | None:
-    """What a person has to do for a backup that rigops does not manage."""
+    """The steps for a backup that rigops does not manage."""
     declared = spec.borg
     if declared is None or declared.managed:
         return None
@@ -125,7 +125,7 @@ def restore_planned(planned: PlannedRestore, engines: Engines) -> ProgramResult:
 
 
 def show_restored(path: str, run: RunAsRoot) -> bool:
-    """Whether it had to be mounted anew: the machine still showed what the restore put aside."""
+    """Whether it had to be mounted again: the machine still showed the former one."""
     answer = run(["sh", "-c", SHOW, "rigops", path, STORE], _RUN_S)
     if answer.exit_code != 0:
         raise RigopsError(

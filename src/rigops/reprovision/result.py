@@ -1,4 +1,4 @@
-"""What became of a reprovision: rigops.reprovision/1."""
+"""The result of a reprovision: rigops.reprovision/1."""
 
 from __future__ import annotations
 

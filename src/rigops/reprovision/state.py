@@ -1,6 +1,6 @@
-"""What no host can show: when each stage began and ended, and which paths came back.
+"""Facts that no host can show: when each stage began and ended, and which paths came back.
 
-Beside the capture. What else is done and what is not, the host itself shows.
+Beside the capture. The host itself shows all other progress.
 """
 
 from __future__ import annotations

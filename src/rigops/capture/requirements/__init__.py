@@ -1,1 +1,1 @@
-"""What has to be true before the disk of a host may be wiped: pure functions of a Subject."""
+"""Requirements before the disk of a host may be wiped: pure functions of a Subject."""

@@ -1,4 +1,4 @@
-"""There is a backup elsewhere, it is new, and somebody has seen that it can be read."""
+"""There is a backup elsewhere, it is new, and a test showed that it can be read."""
 
 from __future__ import annotations
 

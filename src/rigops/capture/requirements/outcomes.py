@@ -1,4 +1,4 @@
-"""What the judgements of backups have in common: failed, unknown, or by age."""
+"""Common parts of the judgements of backups: failed, unknown, or by age."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def by_age(subject: Subject, name: str, what: str, at: str, fix: str) -> Requirement:
-    """What is declared says nothing here, nor does a boot: only how old it may be for a wipe."""
+    """Neither the declaration nor a boot counts here: only how old it may be for a wipe."""
     when, most = read_utc(at), timedelta(days=subject.most_days)
     if when is None:
         return unknown(name, f"{what} is of {at}, which is no time")

@@ -128,7 +128,7 @@ def _host_of(place: str) -> str | None:
 
 
 def judge_coverage(subject: Subject) -> list[Requirement]:
-    """What no backup has; on the disk of the root it is lost with it."""
+    """Data without a backup; on the disk of the root it is lost with it."""
     if subject.snapshot[STORAGE].or_empty.mounts is None:
         return [
             Requirement(

@@ -2,7 +2,7 @@
 # Made by rigops for the hosts that declare borg; edits are overwritten.
 """borg [--json] COMMAND: backs up to a borg repository, lists, restores, and proves that it can.
 
-What is declared is in /etc/rigops/borg.json. The passphrase comes as systemd's credential
+The declaration is in /etc/rigops/borg.json. The passphrase comes as systemd's credential
 `passphrase`, and goes to borg by a pipe.
 """
 

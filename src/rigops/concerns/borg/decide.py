@@ -32,7 +32,7 @@ WATCHED: Final = "/etc/rigops/borg_watched"
 KNOWN_HOSTS: Final = "/etc/rigops/borg_known_hosts"
 SCHEDULE: Final = DEFAULT_SCHEDULE
 CHECK_EVERY_DAYS: Final = 30
-# What can be fetched or built again, and is large: of people and of containers.
+# Large data that can be fetched or built again: of people and of containers.
 EXCLUDED: Final = (
     "sh:**/.cache",
     "sh:**/__pycache__",
@@ -206,7 +206,7 @@ def _no_server(repository: str, found: BorgHost) -> Iterator[str]:
 
 
 def warnings(declared: Borg, found: BorgHost) -> Iterator[str]:
-    """What makes a backup worth less than it seems."""
+    """Weaknesses of a backup."""
     here = local_path(declared.repository or "")
     mount = _mount_of(here, found) if here else None
     shared = [
@@ -222,7 +222,7 @@ def warnings(declared: Borg, found: BorgHost) -> Iterator[str]:
 
 
 def notices(declared: Borg, found: BorgHost, state: BorgState | None) -> Iterator[str]:
-    """What a person should know of what will be backed up, and of what will not."""
+    """Notes on the paths that will be backed up, and on those that will not."""
     if declared.keep is None:
         yield "keep is not declared: no archive is ever removed, and the repository fills up"
     if not declared.exclude:

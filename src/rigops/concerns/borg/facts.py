@@ -1,4 +1,4 @@
-"""What a host has for backups with borg: versions, mounts, and which secrets can be read."""
+"""Facts of a host for backups with borg: versions, mounts, and readable secrets."""
 
 from __future__ import annotations
 

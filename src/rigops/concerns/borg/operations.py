@@ -73,7 +73,7 @@ _LAST_RUNS: Final = tuple(
 )
 _NO_FOLDER: Final = "rmdir /etc/rigops 2>/dev/null || :"
 _LEFT: Final = (*_KEY_FILES, PASSPHRASE, CREDENTIAL, record.PATH, record.KEY_PATH, *_LAST_RUNS)
-# What borg itself writes, and what the program gathers of the rig for each archive.
+# Folders of borg itself, and of the rig's data for each archive.
 _FOLDERS: Final = (f"{STATE}/borg", f"{STATE}/identity", "/var/cache/rigops/borg")
 _ABSENCES: Final[Mapping[str, str]] = {
     KEY: shlex.join(("rm", "-f", PUBLIC_KEY, KNOWN_HOSTS)),

@@ -218,7 +218,7 @@ def _overlaps(paths: Sequence[str], places: Sequence[Located]) -> Iterator[str]:
 def notices(
     declared: Snapshots, found: SnapshotsHost, state: SnapshotsState | None
 ) -> Iterator[str]:
-    """What a person should know of what will be taken, and of what will not."""
+    """Notes on the snapshots that will be taken, and on those that will not."""
     for path in declared.subvolumes:
         if (located := locate(path, found)) and (inside := nested(located)):
             yield nested_text(path, inside)

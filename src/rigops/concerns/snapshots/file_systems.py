@@ -1,4 +1,4 @@
-"""What a host has for snapshots: its btrfs file systems, the tools, and who else takes some."""
+"""Facts of a host for snapshots: btrfs file systems, tools, and other programs that take some."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # Made by rigops for the hosts that declare snapshots; edits are overwritten.
 """snapshots [--json] COMMAND: takes, prunes, sends, lists and restores btrfs snapshots.
 
-What is declared is in /etc/rigops/snapshots.json. Read-only snapshots are in .rigops/snapshots at
+The declaration is in /etc/rigops/snapshots.json. Read-only snapshots are in .rigops/snapshots at
 the top level of each file system, which is mounted for this process alone.
 """
 

@@ -1,4 +1,4 @@
-"""What the guard watches, and which declarations the cards cannot meet. Pure."""
+"""The limits that the guard watches, and declarations that the cards cannot meet. Pure."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def unwatchable(limit: ThermalLimit, report: SmiReport) -> Iterator[str]:
 
 
 def notices(declared: Declared, report: SmiReport) -> Iterator[str]:
-    """What a person should know of what will be watched and done."""
+    """Notes on the guard's limits and steps."""
     limit, cards = declared.limit, answering(report)
     if limit is None:
         return

@@ -106,7 +106,7 @@ def guard_undone() -> Generator[FileWorkCommand, None, None]:
             before, after = f"{card.watts:g} W", f"{card.watts_before:g} W"
             headline(host, CONCERN, f"{subject} {before} -> {after}")
             announce(host, Change(CONCERN, "setting", subject, f"{before}\n", f"{after}\n"))
-    # Not the installed program, which somebody may have changed.
+    # Not the installed program, which may have been changed.
     undo = shlex.join((PYTHON, "-I", "-c", pack(CONCERN).text, "undo"))
     command = f"systemctl stop {UNIT} || :\n[ ! -x {PYTHON} ] || {undo}"
     work = FileWork(before=owned, more_effects=(Effect(command),))

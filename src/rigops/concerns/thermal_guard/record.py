@@ -1,4 +1,4 @@
-"""What the guard does on a host now, as its own record there has it."""
+"""The guard's present step on a host, by its own record there."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@
   check     prints what it does, for the daily self-check, fields separated by tabs
   undo      gives the cards the power limits back that the guard has lowered
 
-What it watches is in /etc/rigops/thermal_guard. What it does is in /run/rigops/thermal_guard.json.
+Its limits are in /etc/rigops/thermal_guard, its present step in /run/rigops/thermal_guard.json.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 TICK_S = 0.25
 LONGEST_PAUSE_S = 5.0  # between two readings
-LEAST_ANSWER_S, LONGEST_ANSWER_S = 5.0, 10.0  # without persistence the driver begins anew
+LEAST_ANSWER_S, LONGEST_ANSWER_S = 5.0, 10.0  # without persistence the driver starts again
 HEARTBEAT_S = 20.0
 LATE_S = 90.0  # a record that is older: the service hangs
 ONCE_S = 60.0  # for a step without the service
@@ -351,7 +351,7 @@ def _once(paths: Paths, step: int) -> int:
 def undo(paths: Paths) -> int:
     """The service has to be stopped. A driver that is not loaded has forgotten the limits.
 
-    What cannot be given back stays recorded, so that this can be run again.
+    Limits that cannot be given back stay recorded, so that this can be run again.
     """
     for held in read_held(paths) if paths.driver.exists() else ():
         if held.watts is None or held.before is None:

@@ -1,4 +1,4 @@
-"""What of an archive a restore or a drill takes."""
+"""The part of an archive for a restore or a drill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What archives there are, why each stays, and which pruning removes next. Changes nothing."""
+"""The list of archives, why each stays, and which pruning removes next. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Names of archives: HOST-20261125T060001Z, with .partial where a declared path was missing. Pure.
 
-Older versions take a partial one for somebody else's, and leave it alone.
+Older versions take a partial one for a foreign one, and leave it alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ArchiveWish(NamedTuple):
 
 
 def parse_archive_name(text: str) -> Archive | None:
-    """None: somebody else's."""
+    """None: a foreign one."""
     shape = _ARCHIVE_SHAPE.fullmatch(text)
     if shape is None:
         return None

@@ -253,7 +253,7 @@ class _Restoring:
         return {"restored_to": target, "aside": aside.path}
 
     def fill(self) -> Moved:
-        """What is there moves into a folder beside it; killed in between, both are complete."""
+        """The present files move into a folder beside; killed in between, both are complete."""
         path = self._request.path
         mounted = mounted_below(path)
         if mounted:

@@ -1,4 +1,4 @@
-"""Which archives of a host stay and why, which a run removes, and which somebody removed. Pure."""
+"""Which archives of a host stay and why, which a run removes, and which were removed. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def archive_reasons(
 def plan_pruning(
     settings: BorgSettings, names: Sequence[str], now: datetime, occasion: Occasion
 ) -> Pruning:
-    """What a run removes; what interrupted runs left is no copy, and goes beside."""
+    """Archives that a run removes; remains of interrupted runs are no copies, and go beside."""
     reasons = archive_reasons(settings, archives_of(settings.host, names), now)
     unwanted = [name for name, found in reasons.items() if not found]
     going, held = choose_pruned(unwanted, len(reasons), occasion)

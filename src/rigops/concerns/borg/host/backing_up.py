@@ -170,7 +170,7 @@ class BorgRun:
         self._lost: list[str] = []
 
     def carry_out(self, *, by_timer: bool) -> int:
-        """What is known so far is noted, however far it gets."""
+        """The results so far are recorded, however far it gets."""
         is_put_off = False
         try:
             self._work()
@@ -324,7 +324,7 @@ class BorgRun:
         write_borg_state(self._state)
 
     def _still_lost(self) -> list[str]:
-        """Said again at every run, until somebody accepts it."""
+        """Reported at every run, until it is accepted."""
         pruned = {one["name"] for one in self._pruned}
         return [name for name in self._find_lost() if name not in pruned]
 

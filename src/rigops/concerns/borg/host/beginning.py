@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rigops.concerns.borg.host.borg_process import Borg
     from rigops.concerns.borg.host.borg_settings import BorgSettings
 
-# What a full repository needs to be pruned: a share of the disk, and of what is free on it now.
+# Space to prune a full repository: a share of the disk, and of its free space.
 _MOST_SPARE, _SHARE, _SHARE_OF_FREE = 2 << 30, 50, 10
 
 

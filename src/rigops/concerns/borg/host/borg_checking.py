@@ -1,4 +1,4 @@
-"""What the daily self-check reads of the backups. Asks no repository."""
+"""Input of the daily self-check on backups. Asks no repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has the repository's lock, and for how long."""
+"""The holder of the repository's lock, and its age."""
 
 from __future__ import annotations
 

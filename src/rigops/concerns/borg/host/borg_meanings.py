@@ -1,4 +1,4 @@
-"""What borg's refusals mean: to a person, and for the state of the repository. Pure."""
+"""The meaning of borg's refusals: for people, and for the state of the repository. Pure."""
 
 from __future__ import annotations
 
@@ -197,8 +197,8 @@ class BorgError(HostError):
         self.is_locked = self.state == LOCKED
 
 
-# What borg wants free and what is: its own reserve makes a disk full that seems not to be. And
-# what a server may not make or open.
+# Space that borg needs and that is free: its own reserve makes a disk full that seems not to be.
+# And what a server may not make or open.
 _DETAIL = re.compile(r"required: [^,()]+, available: [^,()]+|(?<=PermissionError: ).{1,300}$")
 _GRAVE = ("ERROR", "CRITICAL")
 _OF_ITSELF = ("Platform: ", "Borg server: Platform: ")  # it and versions follow a traceback

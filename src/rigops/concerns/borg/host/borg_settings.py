@@ -1,4 +1,4 @@
-"""What is declared for this machine's backups: the file that `rigops apply` writes."""
+"""The declaration of this machine's backups: the file that `rigops apply` writes."""
 
 from __future__ import annotations
 

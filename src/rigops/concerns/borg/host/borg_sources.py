@@ -1,4 +1,4 @@
-"""What a backup reads: snapshots of btrfs in the places of the live paths."""
+"""The sources of a backup: snapshots of btrfs in the places of the live paths."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class BackupSource(NamedTuple):
 def frozen_sources(
     paths: Sequence[str], repository: str, output: Output, *, accepts_moved: bool = False
 ) -> Iterator[dict[str, NotedPath]]:
-    """Those that can be backed up, and where they are. What a killed run left is removed first.
+    """Those that can be backed up, and where they are. Remains of a killed run are removed first.
 
     `repository`: its folder on this machine, or nothing. Meanwhile all paths are those of a tree
     with the snapshots in it.
@@ -107,7 +107,7 @@ def frozen_sources(
 
 
 def _make_writable(repository: str) -> list[str]:
-    """What borg writes, and where programs expect the running machine."""
+    """Folders of borg, and those where programs expect the running machine."""
     shutil.rmtree(BORG_TEMPORARY, ignore_errors=True)
     try:
         for folder in (BORG_FILES, BORG_TEMPORARY):

@@ -28,6 +28,6 @@ def write_borg_state(found: BorgRecord) -> None:
 
 
 def known_repository(location: str) -> RepositoryNote:
-    """What is noted of the repository that is declared; empty where it was another one."""
+    """The record of the declared repository; empty where it was another one."""
     found = read_borg_state().get("repository", {})
     return found if found.get("location") == location else {}

@@ -10,7 +10,7 @@ from rigops.backup.host.errors import HostError
 _BORG_VERSION = re.compile(r"borg\w* (?P<numbers>[0-9]+\.[0-9]+(?:\.[0-9]+)?)\S*")
 _OLDEST_BORG, _UNUSABLE_BORG = (1, 2, 0), (2, 0, 0)
 
-# What it is, and the first version that can it. Sources: the change log of borg 1.4.5.
+# A feature, and the first version that has it. Sources: the change log of borg 1.4.5.
 MODERN_EXIT_CODES = (1, 4, 0)  # BORG_EXIT_CODES=modern
 ARCHIVE_TAM = (1, 2, 5)  # archives are authenticated; `upgrade --check-archives-tam`
 

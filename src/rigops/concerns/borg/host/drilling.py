@@ -120,7 +120,7 @@ def _drill(borg: Borg, output: Output, found: DrillRow) -> tuple[str, ...]:
 
 @contextmanager
 def _scratch_folder() -> Iterator[str]:
-    """What a killed drill left goes first."""
+    """Remains of a killed drill are removed first."""
     shutil.rmtree(SCRATCH, ignore_errors=True)
     Path(SCRATCH).mkdir(mode=0o700, parents=True)
     try:

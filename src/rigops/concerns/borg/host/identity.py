@@ -1,4 +1,4 @@
-"""What makes this machine this machine, collected where the backup takes it along."""
+"""This machine's identity, collected for the backup."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLLECTED = (
     ("borg", ("borg", "--version")),
 )
 _IDENTITY_PATHS = ("/etc", "/var/lib/rigops")
-# The archive is opened by what these would give away; the cache is large and made anew.
+# These would reveal the key of the archive; the cache is large and rebuilt.
 _SECRETS = (
     "/etc/rigops/borg_passphrase", "/etc/rigops/borg_passphrase.cred", "/etc/rigops/borg_key",
     "/var/lib/systemd/credential.secret",

@@ -37,7 +37,7 @@ def read_passphrase() -> bytes:
 
 @contextmanager
 def passphrase_pipe(passphrase: bytes) -> Iterator[int]:
-    """What a process reads it from, once. It is on no disk, and in no environment."""
+    """The pipe that a process reads it from, once. It is on no disk, and in no environment."""
     reading, writing = os.pipe()
     try:
         try:

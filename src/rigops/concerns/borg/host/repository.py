@@ -62,7 +62,7 @@ def open_borg(settings: BorgSettings, options: argparse.Namespace) -> Borg:
 
 
 def list_repository(borg: Borg) -> Listing:
-    """Proves that it is there, is the one of before, and opens with the passphrase."""
+    """Proves that it is there, is the known one, and opens with the passphrase."""
     known = known_repository(borg.repository)
     try:
         found = borg.ask("list", "--json", "--consider-checkpoints", borg.repository).document()
@@ -81,11 +81,11 @@ def list_repository(borg: Borg) -> Listing:
 
 
 def explain_refusal(borg: Borg, error: BorgError) -> RepositoryError:
-    """What is known beside borg's own words: the age of a lock, and whether a disk was here."""
+    """Facts beside borg's own messages: the age of a lock, and whether a disk was here."""
     if error.is_locked:
         explained, lock = describe_lock(borg.repository, borg.settings.folder)
         return RepositoryError(explained.message, explained.fix, error.state, lock)
-    if error.state == TO_BE_HEALED:  # a backup meets it too, where its cache is made anew
+    if error.state == TO_BE_HEALED:  # a backup meets it too, where its cache is rebuilt
         return to_be_healed(borg, str(known_repository(borg.repository).get("last_borg") or ""))
     folder = borg.settings.folder
     if folder and is_disconnected(folder):
@@ -124,7 +124,7 @@ def _explain_absence(borg: Borg) -> RepositoryError:
 def is_for_later(borg: Borg, error: HostError) -> bool:
     """A disk that is not connected is normal to a timer: the age warns.
 
-    Not where it was never opened: then somebody has something to do. Nor a server: rigs lose their
+    Not where it was never opened: then a person has to act. Nor a server: rigs lose their
     network too, and only a person sees that.
     """
     is_away = getattr(error, "state", "") == ABSENT and bool(borg.settings.folder)
@@ -175,7 +175,7 @@ def free_bytes(settings: BorgSettings) -> int | None:
 def repository_state(
     borg: Borg, known: RepositoryNote, listing: Listing | None, error: HostError | None
 ) -> RepositoryNote:
-    """For doctor. What cannot be known now stays as it was known last."""
+    """For doctor. Facts that cannot be known now stay as they were last."""
     state = getattr(error, "state", FAILED) if error else OK
     found: RepositoryNote = {
         **known,

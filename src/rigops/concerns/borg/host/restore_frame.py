@@ -1,4 +1,4 @@
-"""What every restore of archives has in common: its options, its checks, and its answer."""
+"""Common parts of restores of archives: options, checks, and answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RestorePaths(NamedTuple):
 
 
 class RestoreSource(NamedTuple):
-    """What comes back. `snapshot`: the name of what it comes from."""
+    """The restored data. `snapshot`: the name of its source."""
 
     snapshot: str
     at: datetime

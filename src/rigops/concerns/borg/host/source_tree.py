@@ -40,7 +40,7 @@ def plan_tree(
 ) -> list[TreeMount]:
     """In order. `snapshots`: what is read at each path. No path leads through a link.
 
-    What a snapshot hides comes back, where somebody needs it: `declared` that are on another file
+    Paths that a snapshot hides come back where they are needed: `declared` that are on another file
     system, and the folders that are `writable`. Nothing else does: what systemd mounts read-only
     for the unit is of the same file system, and belongs into the archive. Pure but for `device_of`.
     """

@@ -26,7 +26,7 @@ def ssh_destination(repository: str) -> list[str]:
 
 
 def ask_ssh(ssh: Sequence[str], repository: str) -> list[str]:
-    """What it says where it fails, or where the server has no borg.
+    """Its message where it fails, or where the server has no borg.
 
     A server that lets this key do `borg serve` alone does that, whatever is asked, and ends well.
     """

@@ -1,4 +1,4 @@
-"""What is sent, against which parent, and what pruning leaves alone. Pure.
+"""The snapshots to send, their parents, and those that pruning leaves alone. Pure.
 
 A snapshot is the same one at two places where its origin is the same. A stream can build upon it
 there, so each target's newest one of these stays.
@@ -72,7 +72,7 @@ def choose_parents(
 def choose_transfers(
     ours: Sequence[SnapshotCopy], theirs: Sequence[SnapshotCopy], rule: Rule | None, now: datetime
 ) -> list[Transfer]:
-    """What retention keeps here, would keep there, and the target lacks; the oldest first."""
+    """Snapshots that retention keeps here and there and the target lacks; the oldest first."""
     there = {one.origin for one in theirs if one.is_complete}
     both = {one.name for one in ours if one.is_complete}
     both |= {one.name for one in theirs if one.is_complete}

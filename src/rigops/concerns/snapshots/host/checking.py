@@ -1,4 +1,4 @@
-"""What the daily self-check reads: the age of the snapshots and of their copies. Asks no disk."""
+"""Input of the daily self-check: the age of the snapshots and of their copies. Asks no disk."""
 
 from __future__ import annotations
 

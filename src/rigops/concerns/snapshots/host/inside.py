@@ -1,4 +1,4 @@
-"""Paths in a snapshot, as somebody else names them: through no link, which could lead out of it."""
+"""Paths in a snapshot, untrusted: through no link, which could lead out of it."""
 
 from __future__ import annotations
 

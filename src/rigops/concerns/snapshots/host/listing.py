@@ -1,4 +1,4 @@
-"""What snapshots exist where, why each stays, and which pruning removes next. Changes nothing."""
+"""The list of snapshots, why each stays, and which pruning removes next. Changes nothing."""
 
 from __future__ import annotations
 

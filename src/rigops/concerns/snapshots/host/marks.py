@@ -1,4 +1,4 @@
-"""What is noted beside the snapshots of a subvolume, where a rollback of the root leaves it alone.
+"""Records beside the snapshots of a subvolume, where a rollback of the root leaves them alone.
 
 `pinned`: names that a person wants to stay, a line each. `parents`: the newest snapshot that a
 target has too, a line each of the target and the name; known while the target is absent as well.

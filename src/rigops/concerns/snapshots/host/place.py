@@ -200,7 +200,7 @@ class LocalPlace:
         return bool(left)
 
     def measure(self, folder: str, snapshot: str) -> int | None:
-        """What all files of it have; on the disk it may be compressed."""
+        """The size of all its files; on the disk it may be compressed."""
         with suppress(HostError, ValueError, IndexError):
             path = str(self.path(folder, snapshot))
             words = ["btrfs", "filesystem", "du", "-s", "--raw", path]
@@ -208,7 +208,7 @@ class LocalPlace:
         return None
 
     def sync(self) -> None:
-        """What was changed outlasts a power cut."""
+        """Changes outlast a power cut."""
         run_tool(self.name, ["btrfs", "-q", "filesystem", "sync", self.volume.top], FLUSH_S)
 
     def room(self) -> tuple[int, int]:

@@ -32,7 +32,7 @@ LACKS_PARENT = "cannot find parent subvolume"  # as btrfs says it
 def receive_stream(
     what: str, there: Path, check: StreamCheck, stream: int, count: Callable[[int], None]
 ) -> None:
-    """What came is in `there`, whatever it is."""
+    """The received files are in `there`, whatever they are."""
     try:
         _receive(what, there, check, stream, count)
     except MissingParentError:

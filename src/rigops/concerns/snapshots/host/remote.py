@@ -78,7 +78,7 @@ class UnreachableError(HostError):
 class RemotePlace:
     """As a LocalPlace; the folder for all of it is in the server's authorized_keys.
 
-    What the server answers is believed only where it has the shape of an answer.
+    The server's answer counts only if it has the right shape.
     """
 
     def __init__(self, login: str) -> None:

@@ -172,7 +172,7 @@ def check_mounts(
     disks: Mapping[str, str],
     subvolumes: Mapping[str, int],
 ) -> list[str]:
-    """What a person should know of them. `disks`: UUID by spec, empty where it is absent."""
+    """Notes on them. `disks`: UUID by spec, empty where it is absent."""
     notices = []
     for one in lines:
         if not one.is_on_disk or "noauto" in one.options:

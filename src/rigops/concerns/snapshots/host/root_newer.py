@@ -1,4 +1,4 @@
-"""What a root has that is newer than a snapshot: it goes aside with that root."""
+"""Files of a root that are newer than a snapshot: they go aside with that root."""
 
 from __future__ import annotations
 

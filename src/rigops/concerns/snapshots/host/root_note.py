@@ -1,4 +1,4 @@
-"""What a rollback of the root notes for the time until its end, beside the snapshots.
+"""A rollback's record until its end, beside the snapshots.
 
 It is at the top level of the file system, where each of the two roots finds it.
 """

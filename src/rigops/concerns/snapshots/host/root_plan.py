@@ -1,4 +1,4 @@
-"""What a rollback of the root would do, and whether it would boot. Changes nothing."""
+"""The plan of a rollback of the root, and whether it would boot. Changes nothing."""
 
 from __future__ import annotations
 

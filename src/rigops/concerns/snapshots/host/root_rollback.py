@@ -143,7 +143,7 @@ def _forget_lock(root: str) -> None:
 
 
 def _settle(state: RootState, note: RollbackNote, output: Output) -> list[str]:
-    """What an earlier rollback left; nothing is lost by it."""
+    """Remains of an earlier rollback; nothing is lost by it."""
     go_on_to_the_end()
     if state.stage == RUNS:
         _finish_running(state, note, output)
@@ -186,7 +186,7 @@ def _remove_new_root(state: RootState, note: RollbackNote) -> list[str]:
 
 
 def finish_noted_rollback(output: Output) -> None:
-    """What one left that nobody came back to, as on the machine that it was started on."""
+    """Remains of an abandoned one, as on the machine that it was started on."""
     with suppress(HostError), only_run():
         _finish_rollback(output)
 
@@ -256,7 +256,7 @@ def _directly_inside(state: RootState, of: Subvolume) -> list[str]:
 
 
 def _uncover(nested: Iterable[str]) -> None:
-    """What is mounted on one of them would hold its name; it goes in this namespace alone."""
+    """A mount on one of them would hold its name; it goes in this namespace alone."""
     points = {f"/{one}" for one in nested}
     text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
     for mount in parse_mounts(text):

@@ -512,7 +512,7 @@ class SnapshotRun:
         place: LocalPlace | RemotePlace,
         reasons: Mapping[str, tuple[str, ...]],
     ) -> int:
-        """How many are gone. What is held back is said and noted."""
+        """How many are gone. Snapshots that are held back are reported and recorded."""
         here = (work.path, place.name)
         occasion = Occasion(
             missing=tuple(one.path for one in self._works if one.source is None),
@@ -547,7 +547,7 @@ class SnapshotRun:
         return found if isinstance(found, int) else None
 
     def _target_before(self) -> TargetNote:
-        """What was noted of this target; empty where it was another one."""
+        """The record of this target; empty where it was another one."""
         found = self._before.get("target") or {}
         return found if found.get("name") == self._settings.send_to else {}
 

@@ -1,4 +1,4 @@
-"""Checks a stream of `btrfs send` on its way to `btrfs receive`, whoever made it. Pure.
+"""Checks an untrusted stream of `btrfs send` on its way to `btrfs receive`. Pure.
 
 Receive opens parents and sources of clones outside of the folder that it is confined to, and
 follows `..` there. So of every command each path is looked at, and each source of a clone. Data
@@ -38,7 +38,7 @@ _attribute_header = struct.Struct("<HH").unpack_from
 
 
 class StreamError(Exception):
-    """What is wrong with it."""
+    """The fault of the stream."""
 
 
 class MissingParentError(StreamError):

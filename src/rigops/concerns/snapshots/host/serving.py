@@ -1,4 +1,4 @@
-"""What a server lets another host's key do: with the snapshots below one folder, nothing else."""
+"""The rights of another host's key on a server: the snapshots below one folder, nothing else."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class ServerStore:
         return size if kind == "file" else None
 
     def copy(self, folder: str, name: str, inside: str, target: Entry, meter: StreamMeter) -> None:
-        """What it sends is unpacked beside, and only what has the name that was asked for moves.
+        """Its stream is unpacked beside, and only the requested name moves.
 
         An archive that has no end ends where the disk would be full.
         """

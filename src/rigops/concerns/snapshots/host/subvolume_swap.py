@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Swap(NamedTuple):
-    """What takes the place of what; `aside` is where the old one goes, empty where none is."""
+    """A swap of two subvolumes; `aside` is where the old one goes, empty where none is."""
 
     spot: Spot
     local: LocalPlace
@@ -128,7 +128,7 @@ def _bring_copy(swap: Swap, store: Store, name: str, output: Output) -> None:
 
 
 def _show_in_host(spot: Spot) -> str | None:
-    """What a person has to run, where the machine still shows the old one."""
+    """The commands to run where the machine still shows the old one."""
     mount = mounted_at(spot.path)
     if mount is None or mount.kind != "btrfs" or number_at(spot.path) == number_at(spot.at):
         return None

@@ -65,7 +65,7 @@ class StreamMeter:
 
 
 def clear_incomplete(target: Place, folder: str, output: Output) -> None:
-    """What a killed run left, under the target's lock."""
+    """Remains of a killed run, under the target's lock."""
     if target.clear():
         output.notice(f"{target.name}: removed what an interrupted run left")
     for one in target.copies(folder):
@@ -129,7 +129,7 @@ def _send_once(way: _Way, parent: str, output: Output) -> Sent:
 
 
 def _stream(way: _Way, parent: str, meter: StreamMeter) -> None:
-    """What ended first is the cause of a failure."""
+    """The program that ended first is the cause of a failure."""
     name, problem = way.ours.name, None
 
     def count(moved: int) -> None:

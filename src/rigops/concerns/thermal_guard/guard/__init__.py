@@ -1,1 +1,1 @@
-"""What the program on the host is made of: Python 3.8 and its standard library only."""
+"""The parts of the program on the host: Python 3.8 and its standard library only."""

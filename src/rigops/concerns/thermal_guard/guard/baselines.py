@@ -49,11 +49,11 @@ class Baselines:
         self._warned: dict[str, str] = {}
 
     def interrupt(self, uuid: str) -> None:
-        """Somebody changes its power."""
+        """Another program changes its power."""
         self._settled.pop(uuid, None)
 
     def warning(self, now: float, reading: Reading) -> str:
-        """What is to be said of it as long as it is too warm."""
+        """The message on it as long as it is too warm."""
         draw, celsius, uuid = reading.draw, reading.celsius, reading.uuid
         if draw is None or celsius is None or draw < _BUSY_SHARE * (reading.default or 0.0):
             self.interrupt(uuid)
@@ -80,7 +80,7 @@ class Baselines:
             return
         if usual is None or celsius < usual + WARMER_CELSIUS - _BACK_CELSIUS:
             self._warned.pop(uuid, None)
-        # What is far too warm is no sample, or a failed fan would be normal one day.
+        # A far too warm reading is no sample, or a failed fan would be normal one day.
         last = self._sampled.get((uuid, bucket))
         if last is None or now - last >= self._pause_s:
             samples.append(celsius)

@@ -1,4 +1,4 @@
-"""What the guard reads and writes on its host, beside the cards."""
+"""The guard's files on its host."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _watts(value: object) -> float | None:
 
 
 def read_baselines(paths: Paths, hold_s: float) -> Baselines:
-    """What cannot be read is learned anew."""
+    """Unreadable records are learned again."""
     found = read_json(paths.baseline)
     samples: dict[str, dict[int, list[float]]] = {}
     if found.get("schema") == BASELINE_SCHEMA:

@@ -18,7 +18,7 @@ _START_FIELD = 19  # of /proc/PID/stat, after the name
 
 
 class Job(NamedTuple):
-    """`start`: when it was started, as the kernel counts, since numbers are given anew."""
+    """`start`: when it was started, as the kernel counts, since numbers are reused."""
 
     pid: int
     start: str
@@ -69,7 +69,7 @@ class Stopper:
         return any(_started(job.pid) == job.start for job in self._asked)
 
     def stop(self, now: float, pids: Collection[int]) -> Iterator[str]:
-        """What was done, in words. Jobs that were asked before are followed up too."""
+        """The actions, in words. Jobs that were asked before are followed up too."""
         for pid in sorted(pids):
             start = _started(pid)
             if start and pid not in {1, os.getpid()} and Job(pid, start) not in self._asked:

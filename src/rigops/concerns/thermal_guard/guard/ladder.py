@@ -1,4 +1,4 @@
-"""What the guard does, step by step: readings and the time go in, actions come out. No I/O.
+"""The guard's steps: readings and the time go in, actions come out. No I/O.
 
 A card climbs one rung after each hold during which it was too hot, or its sensor was lost, without
 a break: notify, five of lower power, stop jobs, power off. It goes down one rung after each hold
@@ -88,7 +88,7 @@ def step_of(rung: int) -> int:
 
 
 class CardGuard:
-    """One card. `before`: the limit that somebody else has set, while the guard has lowered it."""
+    """One card. `before`: the limit that another program set, while the guard has lowered it."""
 
     def __init__(self, settings: GuardSettings, uuid: str, address: str) -> None:
         self.uuid = uuid
@@ -178,7 +178,7 @@ class CardGuard:
             yield from self._descend(now)
 
     def order(self, now: float, request: Request) -> Iterator[SetLimit | Say]:
-        """What a person or a program asks for, at once; NONE ends it."""
+        """A step requested by a person or a program, at once; NONE ends it."""
         self._request = request
         self._refused = ""
         yield from self._set_limit(now)
@@ -290,7 +290,7 @@ class CardGuard:
     # ---- the power limit
 
     def _is_to_set(self, kind: str) -> bool:
-        """What could not be set when it was wanted, or has lost its reason while nobody ran."""
+        """Limits that could not be set in time, or lost their reason while the guard was down."""
         if self.before is not None and self._wanted() is None:
             return True
         is_bad = self.rung >= _FIRST_LOWERING and kind in {"hot", "lost"}
@@ -303,7 +303,7 @@ class CardGuard:
         return f"{live:g} W" if live is not None else "unknown"
 
     def _wanted(self) -> float | None:
-        """The limit that the guard wants; None: what somebody else has set."""
+        """The limit that the guard wants; None: that of another program."""
         lowerings = max(0, min(self.rung - _FIRST_LOWERING + 1, LOWERINGS))
         if self._request.step >= LOWER_POWER:
             lowerings = LOWERINGS
@@ -336,7 +336,7 @@ class CardGuard:
         return SetLimit(self.uuid, watts)
 
     def _hold_limit(self, now: float, asked: float, reading: Reading) -> Iterator[SetLimit | Say]:
-        """Somebody else may set it at any time; that is then what there was before."""
+        """Another program may set it at any time; that is then the limit from before."""
         live, own, pending = reading.limit, self.watts, self._pending
         if live is None or asked <= self._ordered:
             return

@@ -1,4 +1,4 @@
-"""What nvidia-smi reports of each card, and what the guard is to watch. Pure."""
+"""Readings of nvidia-smi of each card, and the guard's settings. Pure."""
 
 from __future__ import annotations
 

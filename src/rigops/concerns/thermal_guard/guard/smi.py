@@ -61,7 +61,7 @@ class Smi:
             self._call = _Call(purpose, now, process, output)
 
     def poll(self, now: float) -> Answer | None:
-        """What came of the call, once."""
+        """The result of the call, once."""
         call = self._call
         if call is None:
             failed, self._failed = self._failed, None
