@@ -291,7 +291,7 @@ REFUSED: list[tuple[Case, str, str]] = [
     (
         Case(BOOKWORM, "3090", _BOOKWORM, "530"),
         "have no driver 530, only 470.256.02, 535.216.03, 535.261.03",
-        'declare driver = "470.256.02" or "535.261.03", which they have',
+        'declare "driver": "470.256.02" or "535.261.03", which they have',
     ),
     (
         Case(_FRESH, "3090", _NOTHING, "535"),
