@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import driver_state, modules_on_disk, next_boot
+from rigops.doctor.views import driver_advice, driver_state, modules_on_disk, next_boot
 from rigops.doctor.views.driver_state import numbers
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -55,7 +55,7 @@ _WHY = (
         KERNEL_LOG,
         SMI,
     ),
-    fixes=("hands",),
+    fixes=("apply+reboot", "hands"),
     cause_rank=40,
 )
 def mismatch(examined: Examined) -> Finding:
@@ -188,11 +188,28 @@ def _differs(examined: Examined, installed: set[str], evidence: tuple[Evidence, 
         summary,
         (*driver_state.loaded(examined).evidence, *evidence),
         why=_WHY,
-        fix=_fix(examined.snapshot),
+        fix=_fix(examined, installed),
     )
 
 
-def _fix(snapshot: HostSnapshot) -> Fix:
+def _fix(examined: Examined, installed: set[str]) -> Fix:
+    """Apply reboots for the declared driver, which is installed."""
+    snapshot, wish = examined.snapshot, examined.spec.driver
+    by_hand = _by_hand(snapshot)
+    if wish is None or not all(map(wish.versions.contains, installed)):
+        return by_hand
+    if reason := driver_advice.blocked(examined):
+        return Fix(kind="hands", text=reason)
+    return Fix(
+        kind="apply+reboot",
+        concern=driver_state.CONCERN,
+        declare={"driver": wish.text},
+        text="`rigops apply` reboots, and the module of the installed version is loaded then",
+        by_hand=by_hand.text,
+    )
+
+
+def _by_hand(snapshot: HostSnapshot) -> Fix:
     holders = snapshot[PROCESSES].or_empty.holders
     sees_all = snapshot[PROCESSES].is_complete and not snapshot[PROCESSES].without_root
     if holders == () and sees_all:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rigops.concerns.nvidia_driver import record
+from rigops.concerns.nvidia_driver.resolver.answer import is_in_place
+from rigops.concerns.nvidia_driver.resolver.host_facts import installed_of
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import apt
@@ -17,6 +20,7 @@ from rigops.probe.package_names import is_kernel_meta, is_user_space
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
 from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.units import SECTION as UNITS
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ _WHY_HOLD = (
     "The next upgrade replaces what is not held: the libraries change on disk while the old kernel "
     "module stays loaded, and CUDA fails until a reboot, or a branch comes that breaks P2P."
 )
+_HOLDS = "pins the driver's packages to the installed version and holds them"
 _WHY_LIBRARIES = (
     " The held packages do not hold the others: the libraries are upgraded without them."
 )
@@ -47,7 +52,7 @@ _REGEXES = (
 
 @Check(
     "pkg.hold",
-    needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES),
+    needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES, RIGOPS_STATE),
     fixes=("apply", "apply+reboot", "hands"),
 )
 def hold(examined: Examined) -> Finding:
@@ -58,8 +63,9 @@ def hold(examined: Examined) -> Finding:
     /etc/apt/preferences(.d). A pin counts where no other version of the driver can come: its exact
     version above priority 990, or every version below 0. A held metapackage holds none of the
     libraries. With `driver` declared its tools (nvidia-persistenced, nvidia-settings and the like)
-    must be held too, with `kernel_hold` the kernel's metapackages. Elsewhere than with apt this is
-    not judged.
+    must be held too, what rigops has pinned must be what is installed, and a pin alone does not
+    replace the hold of rigops. With `kernel_hold` the kernel's metapackages must be held. Elsewhere
+    than with apt this is not judged.
     """
     found = apt_rig(examined)
     if isinstance(found, Finding):
@@ -69,8 +75,31 @@ def hold(examined: Examined) -> Finding:
         return _loose(examined, found, loose)
     if not found.are_whole:
         return Finding("unknown", "every package that was read is held; not all were read")
+    if (reason := _not_as_pinned(examined, found)) is not None:
+        fix = keep_fix(examined, found, "hold its packages with `apt-mark hold`", _HOLDS)
+        return Finding("warn", reason, why=_WHY_HOLD, fix=fix)
     summary = f"every package of the NVIDIA driver ({len(found.driver)}) is held or pinned"
     return Finding("ok", summary)
+
+
+def _not_as_pinned(examined: Examined, found: AptRig) -> str | None:
+    """Of the declared driver, by what rigops recorded of it: plan goes by the same."""
+    state = examined.snapshot[RIGOPS_STATE]
+    if examined.spec.driver is None or state.value is None or not state.is_complete:
+        return None
+    pinned = record.pinned(state.value.records.get(record.PATH))
+    if pinned is None:
+        return f"driver {examined.spec.driver.text} is declared, and rigops has not pinned it"
+    installed, tools = installed_of(found.packages)
+    if not is_in_place(pinned, installed, tools):
+        return f"rigops has pinned driver {pinned.version}, and other packages are installed"
+    loose = [
+        one
+        for one in found.driver
+        if one.name in {*pinned.packages, *tools} and not apt.holds(one, found.holds.held)
+    ]
+    count = f"{len(loose)} of {len(found.driver)} packages"
+    return f"{count} of the NVIDIA driver are pinned, and not held" if loose else None
 
 
 def _loose_kernels(examined: Examined, found: AptRig) -> tuple[Package, ...]:
@@ -94,7 +123,6 @@ def _loose(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Fin
     what = "of the NVIDIA driver" if found.loose else "of the kernel"
     libraries_only = pinned and any(is_user_space(one.name) for one in loose)
     command = "apt-mark hold " + " ".join(named(one) for one in loose)
-    does = "pins the driver's packages to the installed version and holds them"
     return Finding(
         "warn",
         f"{of_all} {what} are neither held nor pinned",
@@ -103,7 +131,7 @@ def _loose(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Fin
             *(Evidence(PACKAGE_HOLDS.name, name) for name in found.holds.held[:_CITED]),
         ),
         why=_WHY_HOLD + (_WHY_LIBRARIES if libraries_only else ""),
-        fix=keep_fix(examined, found, command, does)
+        fix=keep_fix(examined, found, command, _HOLDS)
         if found.loose
         else Fix(kind="hands", text=command),
         data={"packages": [named(one) for one in loose]},

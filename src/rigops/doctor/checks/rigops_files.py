@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rigops.concerns.registry import in_this_version
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
+from rigops.doctor.views import driver_advice
+from rigops.doctor.views.driver_state import CONCERN
 from rigops.errors import RigopsError
 from rigops.ownership.ownership import Ownership, WantedFile
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 _AS_DECLARED = "`rigops plan -v` shows the difference; `rigops apply` puts it right"
 
 
-@Check("rigops.files", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("hands",))
+@Check("rigops.files", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("apply", "hands"))
 def files(examined: Examined) -> Finding | list[Finding]:
     """The files and units of rigops on the host are as it wrote them.
 
@@ -37,17 +40,28 @@ def files(examined: Examined) -> Finding | list[Finding]:
         owned = Ownership.parse(state.owned)
     except RigopsError:
         return Finding("unknown", "the record of the files of rigops cannot be read")
-    found = [*_changed_files(owned, state), *_changed_units(state)]
+    found = [*_changed_files(examined, owned, state), *_changed_units(state)]
     return found or Finding("ok", "the files of rigops are as it wrote them")
 
 
-def _changed_files(owned: Ownership, state: RigopsState) -> Iterator[Finding]:
+def _changed_files(examined: Examined, owned: Ownership, state: RigopsState) -> Iterator[Finding]:
     for path, file in sorted(owned.files.items()):
         there = state.present.get(path)
         if difference := _difference(file, there):
-            is_file = there is None or not there.kind
-            fix = _AS_DECLARED if is_file else f"move it away: sudo mv {path} {path}.away"
-            yield Finding("warn", difference, subject=path, fix=Fix(kind="hands", text=fix))
+            fix = _fix(examined, file.concern)
+            if there and there.kind:
+                fix = Fix(kind="hands", text=f"move it away: sudo mv {path} {path}.away")
+            yield Finding("warn", difference, subject=path, fix=fix)
+
+
+def _fix(examined: Examined, concern: str) -> Fix:
+    """Apply writes no file of what is not declared, and none of a driver that it cannot bring."""
+    if concern == CONCERN and (reason := driver_advice.blocked(examined)):
+        return Fix(kind="hands", text=reason)
+    keys = {key.name for one in in_this_version() if one.name == concern for key in one.keys}
+    if keys.isdisjoint(examined.spec.declared):
+        return Fix(kind="hands", text=_AS_DECLARED)
+    return Fix(kind="apply", concern=concern, is_declared=True, text=_AS_DECLARED)
 
 
 def _difference(file: OwnedFile, there: Present | None) -> str:

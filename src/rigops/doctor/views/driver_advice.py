@@ -58,6 +58,13 @@ def advise(examined: Examined) -> DriverAdvice:
     return DriverAdvice({"driver": best.branch})
 
 
+def blocked(examined: Examined) -> str:
+    """Why apply would not bring the declared driver; empty: nothing is known to be in the way."""
+    choice = examined.choose_driver()
+    refused = choice.declared.blocker if choice and choice.declared else None
+    return str(refused or "")
+
+
 def drives(examined: Examined, version: Version, cards: Iterable[DrivenGpu]) -> bool:
     """Of a branch that the catalog does not know, this is not known to be wrong."""
     branch = lookup.find_branch(examined.catalog, versions.branch_of(version))

@@ -10,7 +10,7 @@ from rigops.catalog import versions
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import apt
-from rigops.doctor.views.driver_advice import advise
+from rigops.doctor.views.driver_advice import advise, blocked
 from rigops.doctor.views.driver_state import CONCERN
 from rigops.probe.package_names import driver_version, is_driver_tool, is_user_space
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -120,6 +120,8 @@ def installed_version(examined: Examined, packages: Packages) -> str | None:
 
 def keep_fix(examined: Examined, found: AptRig, by_hand: str, does: str) -> Fix:
     """Declare what is there, or what should be in its place."""
+    if reason := blocked(examined):
+        return Fix(kind="hands", text=reason)
     version, advice = installed_version(examined, found.packages), advise(examined)
     wish = examined.spec.driver
     if not advice.declare or (wish is None and version is None):

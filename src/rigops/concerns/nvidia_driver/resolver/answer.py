@@ -6,7 +6,7 @@ what: package sources and vaults take long to read, and mostly nothing has to be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -107,8 +107,7 @@ def still_pinned(
     machine = facts.machine
     if (
         pinned.declared != request.identity(facts.spec)
-        or any(machine.installed.get(name) != its for name, its in pinned.packages.items())
-        or not _tools_stay(pinned, machine)
+        or not is_in_place(pinned, machine.installed, machine.tools)
         or (pinned.prebuilt and not set(machine.own_kernels).issubset(pinned.prebuilt))
     ):
         return None
@@ -121,11 +120,17 @@ def still_pinned(
     return blocker or _as_pinned(pinned, machine)
 
 
-def _tools_stay(pinned: PinnedDriver, machine: Machine) -> bool:
-    """Those that the record does not name are pinned as they are, if of no newer branch."""
-    return pinned.beside.items() <= machine.tools.items() and all(
-        name in pinned.beside or is_branch_fit(its, pinned.version)
-        for name, its in machine.tools.items()
+def is_in_place(
+    pinned: PinnedDriver, installed: Mapping[str, str], tools: Mapping[str, str]
+) -> bool:
+    """Tools that the record does not name are pinned as they are, if of no newer branch."""
+    return (
+        pinned.packages.items() <= installed.items()
+        and pinned.beside.items() <= tools.items()
+        and all(
+            name in pinned.beside or is_branch_fit(its, pinned.version)
+            for name, its in tools.items()
+        )
     )
 
 

@@ -173,6 +173,16 @@ def _card(catalog: Catalog, one: PciFunction) -> Card:
     return Card(one.address, pci_id, gpu)
 
 
+def installed_of(packages: Packages) -> tuple[dict[str, str], dict[str, str]]:
+    """Versions by name: of the driver's packages, and of its tools.
+
+    Half installed is meant to be there: an interrupted change goes on with all of it.
+    """
+    tools = (one for one in packages.packages if one.is_there and is_driver_tool(one.name))
+    found = (*packages.driver, *packages.unfinished_driver)
+    return {one.name: one.version for one in found}, {one.name: one.version for one in tools}
+
+
 def machine_of(
     catalog: Catalog,
     *,
@@ -184,9 +194,7 @@ def machine_of(
     modules: NvidiaModinfo,
     secure_boot: SecureBoot,
 ) -> Machine:
-    # Half installed is meant to be there: an interrupted change goes on with all of it.
-    found = (*packages.driver, *packages.unfinished_driver)
-    installed = {one.name: one.version for one in found}
+    installed, tools = installed_of(packages)
     own = host.run_file if host.run_file and host.run_file.is_ours else None
     if own and own.state == "whole":
         installed[RUN_FILE] = own.version
@@ -211,11 +219,7 @@ def machine_of(
             for one in host.kernels
         ),
         installed=installed,
-        tools={
-            one.name: one.version
-            for one in packages.packages
-            if one.is_there and is_driver_tool(one.name)
-        },
+        tools=tools,
         flavor=None if is_open is None else "open" if is_open else "proprietary",
         secure_boot=secure_boot.insists,
         has_key=None if host.key is None else host.key == "enrolled",
