@@ -93,11 +93,9 @@ def _not_as_pinned(examined: Examined, found: AptRig) -> str | None:
     installed, tools = installed_of(found.packages)
     if not is_in_place(pinned, installed, tools):
         return f"rigops has pinned driver {pinned.version}, and other packages are installed"
-    loose = [
-        one
-        for one in found.driver
-        if one.name in {*pinned.packages, *tools} and not apt.holds(one, found.holds.held)
-    ]
+    # By name, as plan does: another architecture's follows that of the host's own.
+    held = {one.name for one in found.driver if apt.holds(one, found.holds.held)}
+    loose = {one.name for one in found.driver} & {*pinned.packages, *tools} - held
     count = f"{len(loose)} of {len(found.driver)} packages"
     return f"{count} of the NVIDIA driver are pinned, and not held" if loose else None
 
