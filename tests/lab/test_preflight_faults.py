@@ -58,14 +58,16 @@ def test_a_login_that_may_not_read_the_kernel_log_says_so(cards: Host, tmp_path:
     assert (code, found["status"], found["changes"]) == (0, "ok", [])
     (log,) = found["not_compared"]
     assert log.startswith("the kernel log (")
-    (reason,) = found["reasons"]
+    # How fast the simulated cards are is another reason, now and then.
+    (reason,) = (one for one in found["reasons"] if "slower" not in one)
     assert reason.startswith(f"driver errors during the copies were not looked for: {log}")
     assert "group systemd-journal" in reason
 
     cards.run("usermod --append --groups systemd-journal rig")
     code, found = preflight(cards, tmp_path, "'ssh_user': 'rig'")
 
-    assert (code, found["changes"], found["not_compared"], found["reasons"]) == (0, [], [], [])
+    assert (code, found["changes"], found["not_compared"]) == (0, [], [])
+    assert [one for one in found["reasons"] if "slower" not in one] == []
 
 
 def test_a_card_that_leaves_the_bus_between_two_copies(cards: Host, tmp_path: Path) -> None:
