@@ -61,9 +61,9 @@ def test_nothing_is_changed_and_nobody_has_to_press_enter(
 
 def test_history_says_who_set_what_an_interrupted_run_set(rig: Tended, tmp_path: Path) -> None:
     rig.declare(gpu_power_limit=285)
-    apply = ("apply", "--yes", "--preflight", "never", *INVENTORY)
+    apply = ("apply", "--yes", "--prune", "--preflight", "never", *INVENTORY)
     interrupted = Person({"verify": CTRL_C}, sees_all=True).rigops(rig.laptop, apply)
-    again = rig.laptop.rigops("apply", *QUIETLY)
+    again = rig.laptop.rigops("apply", "--prune", *QUIETLY)
     another = Laptop(tmp_path)
     another.declare({rig.host.name: {}})
 
