@@ -25,6 +25,7 @@ from rigops.probe.sections.units import SECTION as UNITS
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
+    from rigops.doctor.finding import Status
     from rigops.probe.sections.packages import Package
 
 
@@ -75,29 +76,34 @@ def hold(examined: Examined) -> Finding:
         return _loose(examined, found, loose)
     if not found.are_whole:
         return Finding("unknown", "every package that was read is held; not all were read")
-    if (reason := _not_as_pinned(examined, found)) is not None:
+    if (left := _not_as_pinned(examined, found)) is not None:
         fix = keep_fix(examined, found, "hold its packages with `apt-mark hold`", _HOLDS)
-        return Finding("warn", reason, why=_WHY_HOLD, fix=fix)
+        return Finding(*left, why=_WHY_HOLD, fix=fix)
     summary = f"every package of the NVIDIA driver ({len(found.driver)}) is held or pinned"
     return Finding("ok", summary)
 
 
-def _not_as_pinned(examined: Examined, found: AptRig) -> str | None:
-    """Of the declared driver, by what rigops recorded of it: plan goes by the same."""
+def _not_as_pinned(examined: Examined, found: AptRig) -> tuple[Status, str] | None:
+    """Of the declared driver, by what rigops recorded of it: plan goes by the same.
+
+    A driver that a person holds is safe until rigops pins it.
+    """
     state = examined.snapshot[RIGOPS_STATE]
     if examined.spec.driver is None or state.value is None or not state.is_complete:
         return None
     pinned = record.pinned(state.value.records.get(record.PATH))
     if pinned is None:
-        return f"driver {examined.spec.driver.text} is declared, and rigops has not pinned it"
+        text = f"driver {examined.spec.driver.text} is declared, and rigops has not pinned it yet"
+        return "info", text
     installed, tools = installed_of(found.packages)
     if not is_in_place(pinned, installed, tools):
-        return f"rigops has pinned driver {pinned.version}, and other packages are installed"
+        text = f"rigops has pinned driver {pinned.version}, and other packages are installed"
+        return "warn", text
     # By name, as plan does: another architecture's follows that of the host's own.
     held = {one.name for one in found.driver if apt.holds(one, found.holds.held)}
     loose = {one.name for one in found.driver} & {*pinned.packages, *tools} - held
     count = f"{len(loose)} of {len(found.driver)} packages"
-    return f"{count} of the NVIDIA driver are pinned, and not held" if loose else None
+    return ("warn", f"{count} of the NVIDIA driver are pinned, and not held") if loose else None
 
 
 def _loose_kernels(examined: Examined, found: AptRig) -> tuple[Package, ...]:
