@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.verdict import UNKNOWN
@@ -19,7 +20,11 @@ _WORDS: Final = {"changed": "changed", "converged": "as declared"}
 
 
 def plan_rows(results: Sequence[HostResult]) -> list[Row]:
-    return [_plan_row(result) for result in results]
+    rows = [_plan_row(result) for result in results]
+    if len(rows) > 1:
+        return rows
+    # One host is shown in full, so that another plan of it says no more.
+    return [replace(row, step=None) if row.step == Step("plan") else row for row in rows]
 
 
 def apply_rows(results: Sequence[HostResult]) -> list[Row]:

@@ -12,7 +12,7 @@ from rigops.plan.change import Change, Plan
 from rigops.preflight.found import CollectivesFound, GpuSeen, HostFound, PairFound
 from rigops.report.apply import outcome_lines
 from rigops.report.backup_rows import backup_rows
-from rigops.report.closing import Again, closing_lines
+from rigops.report.closing import Again, Step, closing_lines
 from rigops.report.host_rows import apply_rows, plan_rows
 from rigops.report.plan import plan_lines, total_lines
 from rigops.report.terminal import rendered, visible
@@ -106,6 +106,13 @@ def test_where_all_went_well_no_table_follows() -> None:
 
     assert closing_lines(apply_rows(results), 100, RACK) == ["2 hosts: 2 as declared."]
     assert closing_lines(apply_rows(results[:1]), 100, RACK) == []
+
+
+def test_a_blocked_plan_of_one_host_does_not_send_back_to_plan() -> None:
+    blocked = [HostResult(name, blocked=(Blocker("acs", (), "no"),)) for name in ("rig1", "rig2")]
+
+    assert [row.step for row in plan_rows(blocked[:1])] == [None]
+    assert [row.step for row in plan_rows(blocked)] == [Step("plan")] * 2
 
 
 def test_of_one_host_a_plan_says_what_to_type_next() -> None:
