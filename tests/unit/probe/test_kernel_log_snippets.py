@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,8 +20,6 @@ from rigops.probe.snapshot import Answer, Facts, HostSnapshot
 from tests.unit.programs import SHELLS, SHELLS_WHERE_SLOW, needed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rigops.probe.section import Section
 
 AWKS = tuple(filter(shutil.which, ("mawk", "gawk", "busybox")))
@@ -60,6 +59,7 @@ class Host:
 
     def __init__(self, folder: Path, shell: str) -> None:
         self.folder = folder
+        self.path = f"{folder}:{PATH}"
         (folder / "sh").symlink_to(needed(shell))
 
     def command(self, name: str, program: str) -> None:
@@ -67,9 +67,17 @@ class Host:
         path.write_text(f"#!/bin/sh\n{program}\n")
         path.chmod(0o755)
 
+    def lack(self, name: str) -> None:
+        """All commands of this machine but that one, and what was added here."""
+        for place in PATH.split(":"):
+            for one in Path(place).glob("*"):
+                if one.name != name and not (self.folder / one.name).is_symlink():
+                    (self.folder / one.name).symlink_to(one)
+        self.path = str(self.folder)
+
     def ask(self, section: Section[Facts], timeout_s: int = 60) -> tuple[str, Answer[Facts]]:
         asked = replace(section, timeout_s=timeout_s)
-        text = script((asked,), path=f"{self.folder}:{PATH}")
+        text = script((asked,), path=self.path)
         done = subprocess.run(
             [self.folder / "sh", "-s"],
             input=text.encode(),
@@ -134,6 +142,20 @@ def test_what_was_read_in_time_is_kept_and_the_newest_too(host: Host) -> None:
     assert found.value is not None
     assert [one.number for one in found.value.xids] == [13, 79]
     assert "usb 1-1: again" in text
+
+
+def test_a_guest_without_systemd_has_its_log_from_dmesg_alone(host: Host) -> None:
+    host.lack("journalctl")
+    (host.folder / "dmesg").unlink(missing_ok=True)
+    host.command("dmesg", f'echo "[    1.000000] {XID.format(31)}"')
+
+    text, found = host.ask(kernel_log.SECTION)
+
+    assert found.is_complete
+    assert found.value is not None
+    assert found.value.unparsed == ()
+    assert [one.number for one in found.value.xids] == [31]
+    assert "journalctl" not in text
 
 
 def test_a_journal_that_breaks_off_is_not_the_whole_log(host: Host) -> None:

@@ -78,11 +78,13 @@ _JOURNAL = "journalctl -k -b -q --no-pager"
 # An empty answer is no log: a login without access to the journal sees an error, or nothing.
 # Where the time is up the journal has been read from its beginning: its end is a quick look.
 _SNIPPET = rf"""{_BRIEF}
-log {_JOURNAL} -o short-iso-precise
-code=$?
-if is_log; then
-    [ "$code" != 124 ] || {_JOURNAL} -o short-iso-precise -n 300 2>/dev/null
-    return "$code"
+if command -v journalctl >/dev/null; then
+    log {_JOURNAL} -o short-iso-precise
+    code=$?
+    if is_log; then
+        [ "$code" != 124 ] || {_JOURNAL} -o short-iso-precise -n 300 2>/dev/null
+        return "$code"
+    fi
 fi
 if [ -n "$(dmesg 2>/dev/null | head -n 1)" ]; then
     log dmesg
