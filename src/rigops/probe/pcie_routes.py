@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 _FUNCTION = re.compile(ADDRESS, re.IGNORECASE)
-_HOST_BRIDGE = re.compile(r"pci([0-9a-f]{4,8}:[0-9a-f]{2})", re.IGNORECASE)
+_HOST_BRIDGE = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.IGNORECASE)
 _MOST_BUSES = 256  # of a domain
 
 
@@ -26,7 +26,6 @@ class Route:
 
     card: str
     ports: tuple[str, ...]
-    host_bridge: str | None = None  # 0000:40
     is_complete: bool = True
 
     def shared_with(self, other: Route) -> tuple[str, ...]:
@@ -60,7 +59,7 @@ def _by_sysfs(snapshot: HostSnapshot, card: str) -> Route | None:
     below = tuple(part.lower() for part in parts[bridges[-1] + 1 : -1])
     if len(below) > _MOST_BUSES or not all(map(_FUNCTION.fullmatch, below)):
         return None
-    return Route(card, below, host_bridge=parts[bridges[-1]][3:].lower())
+    return Route(card, below)
 
 
 def _by_bridges(snapshot: HostSnapshot, card: str) -> Route | None:
@@ -75,9 +74,7 @@ def _by_bridges(snapshot: HostSnapshot, card: str) -> Route | None:
     top = next(reversed(ports.values()))
     has_host_bridge = bus in listed.host_bridge_buses
     is_root = top.port_type == "Root Port" or (top.port_type is None and has_host_bridge)
-    return Route(
-        card, tuple(reversed(ports)), host_bridge=bus if is_root else None, is_complete=is_root
-    )
+    return Route(card, tuple(reversed(ports)), is_complete=is_root)
 
 
 def _bus_of(address: str) -> str:

@@ -50,9 +50,9 @@ def test_the_policies(shell: str, tmp_path: Path) -> None:
     assert (first.number, first.driver, first.governor) == (0, "amd-pstate-epp", "powersave")
     assert first.preference == "balance_performance"
     assert (first.min_khz, first.max_khz) == (400_000, 3_200_000)
-    assert (first.least_khz, first.most_khz, first.now_khz) == (400_000, 5_759_000, None)
+    assert (first.least_khz, first.most_khz) == (400_000, 5_759_000)
     assert (second.number, second.governor, second.max_khz) == (17, None, None)
-    assert (found.boost, found.amd_pstate, found.intel_pstate) == (True, "active", "passive")
+    assert found.boost is True
     assert not found.unparsed
 
 

@@ -120,7 +120,7 @@ def test_beside_a_brief_listing_the_tree_leads_from_a_card_to_the_root(text: str
     assert not found.unparsed
     assert [one.address for one in found.nvidia_gpus] == ["0000:05:00.0"]
     assert pcie_routes.route_to(snapshot_of(lspci=found), "0000:05:00.0") == pcie_routes.Route(
-        "0000:05:00.0", ROUTE, host_bridge="0000:00"
+        "0000:05:00.0", ROUTE
     )
     assert pcie_routes.route_to(snapshot_of(lspci=lspci.parse(LISTING)), "0000:05:00.0") is None
 

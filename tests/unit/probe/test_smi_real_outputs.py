@@ -36,7 +36,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
     },
     f"{XML}/c3sr--example2.xml": {
         "driver": "352.99", "cuda": None, "name": "GRID K520", "celsius": 30, "watts": 17.95,
-        "watts_limit": 125, "celsius_shutdown": 97, "throttle": IDLE, "bar1_total_mib": 128,
+        "watts_limit": 125, "throttle": IDLE, "bar1_total_mib": 128,
     },
     f"{XML}/netdata--a100-sxm4-mig.xml": {
         "driver": "510.47.03", "cuda": "11.6", "name": "NVIDIA A100-SXM4-40GB",
@@ -54,7 +54,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
     f"{XML}/netdata--rtx-3060.xml": {
         "driver": "515.65.01", "name": "NVIDIA GeForce RTX 3060 Laptop GPU", "fan_percent": None,
         "watts": 8.7, "watts_limit": None, "watts_default": None, "watts_max": None, "width": 8,
-        "celsius": 45, "celsius_max": 75, "processes": 1,
+        "celsius": 45, "processes": 1,
     },
     f"{XML}/netdata--rtx-4090-driver-535.xml": {
         "driver": "535.86.05", "cuda": "12.2", "name": "NVIDIA GeForce RTX 4090",
@@ -72,7 +72,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
         "driver": "510.47.03", "name": "Tesla P100-PCIE-16GB", "ecc": True,
         "ecc_volatile_uncorrected": 0, "ecc_aggregate_corrected": 3, "retired_single": 0,
         "retired_double": 0, "retired_pending": False, "remap_pending": None, "watts": 26.16,
-        "watts_limit": 250, "mhz_application_graphics": 1189, "celsius_shutdown": 85,
+        "watts_limit": 250, "mhz_application_graphics": 1189,
     },
     f"{XML}/telegraf--gtx-1660-ti.xml": {
         "driver": "418.43", "name": "Graphics Device", "address": "0000:43:00.0", "watts": 8.93,
@@ -84,7 +84,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
     },
     f"{XML}/telegraf--quadro-p400.xml": {
         "driver": "418.43", "name": "Quadro P400", "watts": None, "watts_limit": None,
-        "celsius": 33, "celsius_shutdown": 103, "memory_total_mib": 1998, "fan_percent": 34,
+        "celsius": 33, "memory_total_mib": 1998, "fan_percent": 34,
     },
     f"{XML}/telegraf--rtx-3060-v12.xml": {
         "driver": "570.124.04", "cuda": "12.8", "name": "NVIDIA GeForce RTX 3060",
@@ -104,7 +104,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
     f"{XML}/telegraf--rtx-4000-sff-ada-v13.xml": {
         "driver": "595.84", "name": "NVIDIA RTX 4000 SFF Ada Generation", "display_active": True,
         "watts": 8.44, "watts_limit": 70, "watts_min": 30,
-        "celsius_max": None, "ecc": False, "remap_pending": False, "processes": 4,
+        "ecc": False, "remap_pending": False, "processes": 4,
     },
     f"{XML}/telegraf--tesla-t4.xml": {
         "driver": "515.105.01", "name": "Tesla T4", "address": "0000:00:1e.0", "width": 8,

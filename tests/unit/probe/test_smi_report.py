@@ -48,8 +48,6 @@ def test_every_field_of_a_card_is_read_from_its_own_element() -> None:
         remap_failed=False,
         celsius=41,
         celsius_slowdown=95,
-        celsius_shutdown=98,
-        celsius_max=93,
         watts=284.1,
         watts_limit=285,
         watts_requested=285,
@@ -81,7 +79,7 @@ def test_the_oldest_xml_with_a_dtd_inside() -> None:
     assert (card.ecc_aggregate_uncorrected, card.ecc_aggregate_corrected) == (4, 31)
     assert (card.retired_single, card.retired_double, card.retired_pending) == (5, 1, True)
     assert (card.watts_limit, card.watts_requested, card.watts_default) == (135, 140, 149)
-    assert (card.celsius, card.celsius_slowdown, card.celsius_shutdown) == (30, 88, 93)
+    assert (card.celsius, card.celsius_slowdown) == (30, 88)
     assert (card.mhz_application_graphics, card.mhz_application_memory) == (562, 2505)
     assert card.throttle == frozenset({"applications_clocks"})
     assert (card.processes, card.fan_percent, card.uuid) == (None, None, None)
@@ -99,7 +97,7 @@ def test_the_newest_xml() -> None:
 
     assert (card.address, card.serial) == ("0001:c1:00.0", "1320000000000")
     assert (card.fan_percent, card.celsius) == (31, 88)
-    assert (card.celsius_slowdown, card.celsius_shutdown, card.celsius_max) == (None, None, None)
+    assert card.celsius_slowdown is None
     assert (card.watts, card.watts_limit, card.watts_requested) == (249.44, 270, 300)
     assert (card.watts_default, card.watts_min, card.watts_max) == (300, 100, 300)
     assert card.throttle == frozenset({"sw_thermal_slowdown"})
@@ -129,8 +127,8 @@ def test_the_oldest_text() -> None:
     assert (card.ecc, card.ecc_volatile_uncorrected) == (True, 0)
     assert (card.ecc_aggregate_uncorrected, card.ecc_aggregate_corrected) == (2, 9)
     assert (card.retired_single, card.retired_double, card.retired_pending) == (3, 1, True)
-    assert (card.celsius, card.celsius_shutdown, card.celsius_slowdown) == (61, 90, 87)
-    assert (card.celsius_max, card.memory_celsius, card.memory_celsius_max) == (83, 58, 85)
+    assert (card.celsius, card.celsius_slowdown) == (61, 87)
+    assert (card.memory_celsius, card.memory_celsius_max) == (58, 85)
     assert (card.watts, card.watts_limit, card.watts_requested) == (201.2, 205, 210)
     assert (card.watts_default, card.watts_min, card.watts_max) == (250, 100, 250)
     assert (card.mhz_graphics, card.mhz_sm, card.mhz_memory) == (1005, 1006, 877)
@@ -152,7 +150,7 @@ def test_the_newest_text_of_windows() -> None:
     assert (card.persistence, card.display_active, card.mig_current) == (None, True, None)
     assert (card.watts, card.watts_limit, card.watts_requested) == (37.21, 240, 245)
     assert (card.watts_default, card.watts_min, card.watts_max) == (250, 105, 350)
-    assert (card.celsius, card.celsius_shutdown) == (39, 100)
+    assert card.celsius == 39
     assert card.throttle == frozenset({"gpu_idle"})
     assert card.remap_pending is None
     assert card.processes == (
@@ -169,7 +167,7 @@ def test_a_card_that_is_cut_in_instances_is_not_mistaken_for_one_of_them() -> No
     assert (card.ecc_aggregate_uncorrected, card.ecc_aggregate_corrected) == (0, 7)
     assert card.remapped_uncorrected == 5
     assert (card.remap_pending, card.remap_failed) == (True, False)
-    assert (card.celsius, card.celsius_shutdown, card.memory_celsius) == (42, None, 48)
+    assert (card.celsius, card.memory_celsius) == (42, 48)
 
 
 def test_a_card_in_trouble_says_so_and_hides_no_error_behind_a_zero() -> None:

@@ -26,7 +26,7 @@ def test_disks_with_what_lies_on_them() -> None:
 
     assert disks is not None
     assert (disks[0].name, disks[0].type, disks[0].transport) == ("nvme0n1", "disk", "nvme")
-    assert (disks[1].parent, disks[1].mounted_at, disks[1].model) == ("nvme0n1", "/", None)
+    assert (disks[1].parent, disks[1].model) == ("nvme0n1", None)
 
 
 def test_btrfs_says_three_things_about_one_file_system() -> None:

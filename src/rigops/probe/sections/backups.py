@@ -24,16 +24,13 @@ _EPOCH = re.compile(r"[0-9]{1,11}")
 
 @dataclass(frozen=True, kw_only=True)
 class BackupUnit:
-    """Times in seconds since 1970; None: never, or not reported."""
+    """`finished`: in seconds since 1970; None: never, or not reported."""
 
     name: str
     load: str | None  # loaded, not-found, masked
     active: str | None
     enabled: str | None  # enabled, disabled, static
     result: str | None  # success, exit-code, timeout; of the last run
-    exit_status: int | None
-    last_trigger: int | None  # of a timer
-    next_trigger: int | None
     finished: int | None  # of a service
     line: str
 
@@ -78,16 +75,12 @@ def parse(text: str) -> Backups:
 
 
 def _unit(properties: dict[str, str]) -> BackupUnit:
-    status = properties.get("ExecMainStatus", "")
     return BackupUnit(
         name=properties["Id"],
         load=properties.get("LoadState") or None,
         active=properties.get("ActiveState") or None,
         enabled=properties.get("UnitFileState") or None,
         result=properties.get("Result") or None,
-        exit_status=int(status) if re.fullmatch(r"[0-9]{1,3}", status) else None,
-        last_trigger=_time(properties.get("LastTriggerUSec", "")),
-        next_trigger=_time(properties.get("NextElapseUSecRealtime", "")),
         finished=_time(properties.get("ExecMainExitTimestamp", "")),
         line=" ".join(f"{name}={value}" for name, value in properties.items() if value),
     )

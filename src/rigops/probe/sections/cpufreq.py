@@ -31,7 +31,6 @@ class Policy:
     preference: str | None = None  # the energy performance preference
     min_khz: int | None = None
     max_khz: int | None = None
-    now_khz: int | None = None
     least_khz: int | None = None
     most_khz: int | None = None
     governors: tuple[str, ...] = ()  # that may be had without loading a module
@@ -44,8 +43,6 @@ class CpuFreq:
 
     policies: tuple[Policy, ...] = ()
     boost: bool | None = None
-    amd_pstate: str | None = None  # active, passive, guided, disable
-    intel_pstate: str | None = None  # active, passive, off
     loadable: frozenset[str] | None = None  # governors of which the kernel has a module
     unparsed: tuple[str, ...] = ()
 
@@ -86,10 +83,8 @@ def parse(text: str) -> CpuFreq:
 def _switch(found: CpuFreq, head: str, line: str) -> CpuFreq | None:
     if head in {BOOST, NO_TURBO} and line in {"0", "1"}:
         return replace(found, boost=line == ("1" if head == BOOST else "0"))
-    if head == AMD_PSTATE and line.isalpha():
-        return replace(found, amd_pstate=line)
-    if head == INTEL_PSTATE and line.isalpha():
-        return replace(found, intel_pstate=line)
+    if head in {AMD_PSTATE, INTEL_PSTATE} and line.isalpha():
+        return found  # for people
     if line in {"Active: yes", "Active: no"}:
         return replace(found, boost=line.endswith("yes"))
     return None
@@ -113,7 +108,6 @@ def _policy(shape: re.Match[str], line: str) -> Policy:
         preference=word("epp"),
         min_khz=khz("min"),
         max_khz=khz("max"),
-        now_khz=khz("now"),
         least_khz=khz("least"),
         most_khz=khz("most"),
         governors=tuple(filter(None, (word("governors") or "").split(","))),

@@ -48,7 +48,6 @@ class AcsControl:
 class Region:
     index: int
     size_bytes: int | None  # None where there is none, as for <ignored>
-    prefetchable: bool
     line: str
 
 
@@ -224,7 +223,6 @@ def _regions(body: list[str]) -> tuple[Region, ...]:
             Region(
                 index=index,
                 size_bytes=int(size[1]) * _FACTORS[size[2]] if size and has_space else None,
-                prefetchable="prefetchable" in line and "non-prefetchable" not in line,
                 line=line,
             )
         )

@@ -45,7 +45,6 @@ class Run:
     ranks: int
     validates: bool | None
     rows: tuple[Row, ...]
-    out_of_bounds: int | None
     has_failed: bool
     result_line: str
     average_gb_s: float | None
@@ -92,7 +91,6 @@ def _run(lines: Sequence[str]) -> Run | None:
         ranks=len({one["rank"] for one in map(_RANK.fullmatch, lines) if one}),
         validates=begin["validation"] != "0" if begin and begin["validation"] else None,
         rows=rows,
-        out_of_bounds=whole(result["count"]) if result else None,
         has_failed=result is not None and result["result"] == "FAILED",
         result_line=result.string if result else "",
         average_gb_s=float(average["value"]) if average else None,

@@ -38,7 +38,6 @@ class BlockDevice:
     bytes: int | None
     transport: str | None  # nvme, sata, usb
     file_system: str | None
-    mounted_at: str | None
     model: str | None
     line: str
 
@@ -112,7 +111,6 @@ def _disk(pairs: dict[str, str], line: str) -> BlockDevice:
         bytes=int(size) if re.fullmatch(r"[0-9]{1,20}", size) else None,
         transport=pairs.get("TRAN") or None,
         file_system=pairs.get("FSTYPE") or None,
-        mounted_at=pairs.get("MOUNTPOINT") or None,
         model=pairs.get("MODEL", "").strip() or None,
         line=line,
     )

@@ -161,8 +161,6 @@ class SmiGpu:
     )
     celsius: float | None = _celsius("gpu_temp", "gpu_current_temp")
     celsius_slowdown: float | None = _celsius("gpu_temp_slow_threshold", "gpu_slowdown_temp")
-    celsius_shutdown: float | None = _celsius("gpu_temp_max_threshold", "gpu_shutdown_temp")
-    celsius_max: float | None = _celsius("gpu_temp_max_gpu_threshold", "gpu_max_operating_temp")
     # Newer drivers: degrees that are left, and with how many left, mostly below 0, it slows down.
     celsius_left: float | None = _celsius(
         "gpu_temp_tlimit", "gpu_t_limit_temp", "gpu_current_t_limit_temp"

@@ -122,7 +122,7 @@ def test_a_brief_list_of_devices_comes_with_the_tree_that_says_what_is_below_wha
     known = HostSnapshot(bundle)
     assert [one.address for one in known[LSPCI].or_empty.nvidia_gpus] == ["0000:0a:00.0"]
     assert pcie_routes.route_to(known, "0000:0a:00.0") == pcie_routes.Route(
-        "0000:0a:00.0", ("0000:00:01.1",), host_bridge="0000:00"
+        "0000:0a:00.0", ("0000:00:01.1",)
     )
     assert not bundle.sections["lspci"].is_complete
 
