@@ -11,7 +11,7 @@ import pytest
 from rigops.concerns.thermal_guard import record
 from rigops.concerns.thermal_guard.decide import UNIT
 from rigops.doctor.checks.power_limit import limit
-from rigops.doctor.checks.thermal_guard import guard
+from rigops.doctor.checks.temperature import guard
 from rigops.doctor.registry import examine
 from rigops.probe.sections.boot import Boot
 from rigops.probe.sections.rigops_state import OwnedUnit, RigopsState

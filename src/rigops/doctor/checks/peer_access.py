@@ -1,13 +1,15 @@
-"""Peer access between the cards: what the driver advertises, against what is declared."""
+"""Peer access between the cards: advertised, against what is declared, and proven."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import peers, proof
+from rigops.hostside.p2p.verdict import HIGHEST, REFUSED
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_p2p import WRITE as P2P_WRITE
@@ -16,8 +18,10 @@ from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.doctor.views.peers import Grants
+    from rigops.doctor.views.proof import LastProof
     from rigops.inventory.spec.model import P2PDemand
-
+    from rigops.record import Pair
+    from rigops.record.failed_proof import FailedProof
 
 _UNPROVEN: Final = "advertised, not proven: run preflight"
 _PROVEN: Final = "advertised, and proven"
@@ -33,6 +37,17 @@ _REMEDIES: Final = {
     "CNS": "move the cards below one PCIe switch or one root port, or pass them through with a "
     "clique id if this is a virtual machine",
 }
+
+_SHOWN_PAIRS: Final = 1
+_WHY: Final = (
+    "Training that copies between these cards hangs or reads wrong data, whatever the driver "
+    "advertises. No earlier proof counts until a preflight has passed."
+)
+_FIX: Final = Fix(
+    kind="hands",
+    text='until a preflight passes declare "nccl": {"NCCL_P2P_DISABLE": "1"}; resolve what the '
+    "other findings name, then run `rigops apply`, which proves it again",
+)
 
 
 @Check(
@@ -202,3 +217,63 @@ def _why_refused(examined: Examined, found: Grants) -> str:
     if found.refused and machine not in {None, "none"}:
         parts.append(f"This is a virtual machine ({machine}), where a refusal is usual.")
     return " ".join(parts)
+
+
+@Check("p2p.proof", needs=proof.NEEDS, fixes=("hands",))
+def last_preflight(examined: Examined) -> Finding:
+    """The last preflight has passed, and the state that it depends on is unchanged.
+
+    Reads the records that `rigops apply` and `rigops preflight` left on the host. One that failed
+    or was interrupted fails until the next has passed. A proof depends on the driver, the kernel
+    and its arguments, the board's firmware and the cards; where one of them changed, this is
+    information, since the next apply proves it again; so is one of an earlier version that tried
+    less, such as copies only. Where the driver grants no pair access, nothing is proven, and this
+    is skipped. The firmware is not compared here.
+    """
+    nothing = peers.no_pairs(examined)
+    if nothing is not None:
+        return nothing
+    if examined.spec.p2p == "skip":
+        return Finding("skipped", 'p2p = "skip" is declared')
+    last = proof.last_proof(examined)
+    if last is None:
+        return Finding("unknown", "the result of the last preflight was not collected")
+    if last.has_failed:
+        return Finding("fail", _failure(last.failed), why=_WHY, fix=_FIX)
+    return _passed(last)
+
+
+def _passed(last: LastProof) -> Finding:
+    if last.proven is None:
+        return Finding("skipped", "no preflight is recorded on the host")
+    was_tried = any(one.verdict not in REFUSED for one in last.proven.pairs)
+    proven = (
+        f"{'proven' if was_tried else 'preflight of'} {last.proven.at[:10]}, {last.proven.reach}"
+    )
+    if last.changed:
+        return Finding("info", f"{proven}; since then changed: {', '.join(last.changed)}")
+    if not was_tried:
+        return Finding("skipped", f"nothing to prove: {proven}")
+    if last.proven.level < HIGHEST:
+        return Finding("info", f"{proven}; rigops preflight can go on to {HIGHEST}")
+    return Finding("ok", proven)
+
+
+def _failure(failed: FailedProof | None) -> str:
+    if failed is None:
+        return "the last preflight failed"
+    day = failed.at[:10]
+    if not failed.has_ended:
+        return (
+            f"the preflight of {day} was interrupted, or the machine hung: {_named(failed.pairs)}"
+        )
+    what = failed.failure or "; ".join(failed.reasons) or "no details"
+    if failed.pairs and not failed.failure:  # as some versions recorded it
+        what = f"{failed.pairs[0].verdict}, {_named(failed.pairs)}"
+    return f"the preflight of {day} failed: {what}"
+
+
+def _named(pairs: Sequence[Pair]) -> str:
+    named = ", ".join(f"{one.source} to {one.target}" for one in pairs[:_SHOWN_PAIRS])
+    more = len(pairs) - _SHOWN_PAIRS
+    return f"{named} and {more} more pair{'s' * (more != 1)}" if more > 0 else named
