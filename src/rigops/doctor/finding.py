@@ -50,6 +50,10 @@ class Fix:
         }
 
 
+def fix_by_hand(text: str) -> Fix:
+    return Fix(kind="hands", text=text)
+
+
 @dataclass(frozen=True)
 class Finding:
     """`id` and `essential` (an unknown that leaves the whole host unknown) come from the check."""

@@ -12,7 +12,7 @@ from rigops.concerns.acs.state import CHECK
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import board, declared, pcie, peers, proof
 from rigops.doctor.views.cards import lost_cards
 from rigops.probe import pcie_routes
@@ -139,7 +139,7 @@ def _not_read(examined: Examined) -> str:
 
 def _fix(examined: Examined, ports: tuple[str, ...]) -> Fix:
     if blocker := decide.blocker(examined.snapshot):
-        return Fix(kind="hands", text=blocker)
+        return fix_by_hand(blocker)
     commands = "; ".join(f"setpci -s {port} ECAP_ACS+6.w=0:2c" for port in ports)
     return Fix(
         kind="apply",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.finding import HOST, Evidence, Finding, fix_by_hand
 from rigops.doctor.views import link_errors, pcie
 from rigops.probe.sections.aer import SECTION as AER
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -86,11 +86,11 @@ def _logged_corrected(one: LoggedErrors) -> Finding:
 
 
 def _logged(one: LoggedErrors, kind: str, status: Status, why: str) -> Finding:
-    about, fix = "", Fix(kind="hands", text=_SEEK)
+    about, fix = "", fix_by_hand(_SEEK)
     if one.subject is None:
         status, about, why = "info", _OF_OTHERS, _WHY_OF_OTHERS
     elif not one.subject:
-        about, fix = _NOT_KNOWN, Fix(kind="hands", text=_LOOK + _SEEK)
+        about, fix = _NOT_KNOWN, fix_by_hand(_LOOK + _SEEK)
     # Errors that are over, or may be another device's, are no failure.
     over = one.is_previous and kind == "corrected"
     if status == "fail" and (over or not one.subject):
@@ -128,7 +128,7 @@ def _corrected(subject: str, devices: Sequence[AerDevice], uptime: float | None)
         why="A few are normal: links train, and timers run out under load."
         if status == "info"
         else _WHY_CORRECTED,
-        fix=Fix(kind="hands", text=_SEEK) if status in {"fail", "warn"} else None,
+        fix=fix_by_hand(_SEEK) if status in {"fail", "warn"} else None,
     )
 
 
@@ -167,7 +167,7 @@ def uncorrected(examined: Examined) -> Finding | list[Finding]:
             _evidence(devices),
             subject=subject,
             why=_WHY_UNCORRECTED,
-            fix=Fix(kind="hands", text=_SEEK),
+            fix=fix_by_hand(_SEEK),
         )
         for subject, devices in _by_subject(examined, counted).items()
     ]

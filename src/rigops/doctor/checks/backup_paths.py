@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.backup.file_systems import FILE_SYSTEMS_FILE, FileSystem, parse_noted
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.storage import SECTION as STORAGE
 from rigops.probe.sections.storage import is_collected
@@ -108,4 +108,4 @@ def _fix(path: str) -> Fix:
         f"mount it; with a new disk in its place, run `rigops restore HOST {path} --in-place`; if "
         "it moved for good, `rigops backup HOST --moved`"
     )
-    return Fix(kind="hands", text=text)
+    return fix_by_hand(text)

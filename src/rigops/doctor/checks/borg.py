@@ -18,7 +18,7 @@ from rigops.concerns.borg.state import (
     judge_watched,
 )
 from rigops.doctor.check import Check
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.finding import HOST, Evidence, Finding, fix_by_hand
 from rigops.doctor.once import once
 from rigops.doctor.views import copies
 from rigops.probe.sections.backups import SECTION as BACKUPS
@@ -33,11 +33,10 @@ if TYPE_CHECKING:
 
 _NEEDS: Final = (RIGOPS_STATE, BOOT)
 _KEYS: Final = frozenset({"borg"})
-_DRILL: Final = Fix(kind="hands", text="`rigops backup HOST --drill` does one now")
-_NEWEST: Final = Fix(
-    kind="hands",
-    text="run the command newest as root on the host: it has to print seconds since 1970, or a "
-    "time such as 2026-11-25T06:00:00Z; `rigops apply` records it on the host",
+_DRILL: Final = fix_by_hand("`rigops backup HOST --drill` does one now")
+_NEWEST: Final = fix_by_hand(
+    "run the command newest as root on the host: it has to print seconds since 1970, or a "
+    "time such as 2026-11-25T06:00:00Z; `rigops apply` records it on the host"
 )
 
 
@@ -90,7 +89,7 @@ def age(examined: Examined) -> Finding | list[Finding]:
     one = judge_watched(watched, copies.moment(examined.snapshot))
     if unit := answer.value.unit_of(watched.unit):
         one = one._replace(now=unit.line)
-    fix = Fix(kind="hands", text=f"see `journalctl -u {watched.unit}`")
+    fix = fix_by_hand(f"see `journalctl -u {watched.unit}`")
     judged = copies.finding(one, fix, BACKUPS.name)
     has_none = judged.status == "unknown" and declared.newest and watched.at is None
     return replace(judged, fix=_NEWEST) if has_none else judged
@@ -110,7 +109,7 @@ def repository(examined: Examined) -> Finding | list[Finding]:
     """
     noted = _record(examined)
     fix = noted.repository.fix if noted else ""
-    advised = Fix(kind="hands", text=fix) if fix else copies.journal(UNIT)
+    advised = fix_by_hand(fix) if fix else copies.journal(UNIT)
     return copies.findings(_judged(examined), REPOSITORY, advised)
 
 
@@ -132,7 +131,7 @@ def key(examined: Examined) -> Finding:
         return Finding("info", "there is no repository yet, and so no key")
     text = examined.snapshot[RIGOPS_STATE].or_empty.records.get(record.KEY_PATH)
     exported = json_fields.readable(record.parse_key, text)
-    fix = Fix(kind="hands", text="`rigops apply` exports it to the vault of your machine")
+    fix = fix_by_hand("`rigops apply` exports it to the vault of your machine")
     if exported is None:
         return Finding("fail", "the key of the repository was never exported", fix=fix)
     evidence = (Evidence(RIGOPS_STATE.name, exported.exported_at),)
@@ -167,7 +166,7 @@ def lock(examined: Examined) -> Finding | list[Finding]:
         f"see on {held.host if held and held.host else 'each host that uses it'} that no borg runs "
         f"(`pgrep -a borg`); then `sudo borg break-lock {declared.repository if declared else ''}`"
     )
-    return copies.findings(_judged(examined), LOCK, Fix(kind="hands", text=text))
+    return copies.findings(_judged(examined), LOCK, fix_by_hand(text))
 
 
 @Check("borg.held", needs=_NEEDS, needs_gpu=False, fixes=("apply", "hands"), keys=_KEYS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Finding, Fix
+from rigops.doctor.finding import Finding, fix_by_hand
 from rigops.doctor.views.program_runs import cited
 from rigops.probe.sections.gpu_burn import SECTION as GPU_BURN
 
@@ -17,11 +17,10 @@ _WHY: Final = (
     "gpu_burn computes the same on each card again and again and compares: a card that is not "
     "damaged, overheated, overclocked or short of power makes no error."
 )
-_FIX: Final = Fix(
-    kind="hands",
-    text="remove overclocking, look at power cables and temperature, and run it with this card "
+_FIX: Final = fix_by_hand(
+    "remove overclocking, look at power cables and temperature, and run it with this card "
     "alone (`-i`); if it fails in another slot too, the card is defective. The kernel log of that "
-    "time names a Xid: give it to doctor",
+    "time names a Xid: give it to doctor"
 )
 
 

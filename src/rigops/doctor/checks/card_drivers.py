@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.finding import HOST, Evidence, Finding, fix_by_hand
 from rigops.doctor.views import driver_advice, driver_state
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.packages import SECTION as PACKAGES
@@ -67,11 +67,10 @@ def _judged(examined: Examined, card: Card, driver: str, evidence: Evidence) -> 
             subject=card.subject,
             why="That is how a card is kept free for a virtual machine. If this is intended, "
             "leave it; programs on this host cannot use the card.",
-            fix=Fix(
-                kind="hands",
-                text="if no virtual machine shall have the card, take "
+            fix=fix_by_hand(
+                "if no virtual machine shall have the card, take "
                 f"{_GIVEN_BY.get(driver, _IDS)} (kernel command line, /etc/modprobe.d), rebuild "
-                "the initramfs and reboot",
+                "the initramfs and reboot"
             ),
         )
     status: Status = "fail" if driver in _RIVALS else "warn"

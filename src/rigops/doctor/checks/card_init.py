@@ -11,7 +11,7 @@ from rigops.catalog import find_init_codes
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.checks import bar1, presence
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.once import once
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import answers, subject_of
@@ -167,7 +167,7 @@ def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Find
         ),
         subject=subject,
         why=why,
-        fix=None if starts_now and not now else Fix(kind="hands", text=remedy),
+        fix=None if starts_now and not now else fix_by_hand(remedy),
     )
 
 

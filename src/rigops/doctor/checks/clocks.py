@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Finding, Fix
+from rigops.doctor.finding import Finding, Fix, fix_by_hand
 from rigops.doctor.views import gpu_settings, reported
 from rigops.doctor.views.cards import chosen
 from rigops.doctor.views.reported import NotReported
@@ -94,14 +94,12 @@ def _slowed(smi: SmiGpu, data: dict[str, object]) -> Finding:
 
 def _cooler(reason: str) -> Fix:
     if reason == "hw_power_brake":
-        return Fix(
-            kind="hands",
-            text="look at the supply that feeds this card, its load, its fan and its temperature",
+        return fix_by_hand(
+            "look at the supply that feeds this card, its load, its fan and its temperature"
         )
-    return Fix(
-        kind="hands",
-        text="clean the coolers, put a slot of air between the cards, check that the fans turn and "
-        "the plugs sit, and lower gpu_power_limit until it is gone",
+    return fix_by_hand(
+        "clean the coolers, put a slot of air between the cards, check that the fans turn and "
+        "the plugs sit, and lower gpu_power_limit until it is gone"
     )
 
 
@@ -136,10 +134,9 @@ def lost(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
         why="A card that is stuck at its lowest clocks has lost its power controller (Xid 62), "
         "or misses a power plug. A clock lock set by hand looks the same.",
         data={"mhz": live, "possible": most, "utilization": busy},
-        fix=Fix(
-            kind="hands",
-            text="`nvidia-smi -rgc -rac` if a lock was set by hand; else power off, unplug for "
-            "a minute, seat the card's power plugs, and start again",
+        fix=fix_by_hand(
+            "`nvidia-smi -rgc -rac` if a lock was set by hand; else power off, unplug for "
+            "a minute, seat the card's power plugs, and start again"
         ),
     )
 

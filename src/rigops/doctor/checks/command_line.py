@@ -10,7 +10,7 @@ from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import kernel_arguments
 from rigops.probe.kernel_arguments import against
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
@@ -218,10 +218,10 @@ def _fix(examined: Examined, text: str, by_hand: str) -> Fix:
     if boots is not None and snapshot[BOOTLOADER].is_complete:
         chosen = configuration_of(boots)
         if isinstance(chosen, Blocker):
-            return Fix(kind="hands", text=f"{chosen.reason}: {by_hand}")
+            return fix_by_hand(f"{chosen.reason}: {by_hand}")
         live = snapshot[PROC_CMDLINE].or_empty.arguments
         if reasons := state.blockers(declared, live, boots.files):
-            return Fix(kind="hands", text="; ".join(reasons))
+            return fix_by_hand("; ".join(reasons))
     return Fix(
         kind="apply+reboot",
         concern="kernel_args",

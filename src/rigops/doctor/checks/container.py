@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views.driver_packages import not_read
 from rigops.probe.sections.container import HOOK
 from rigops.probe.sections.container import SECTION as CONTAINER
@@ -75,7 +75,7 @@ def _outdated(summary: str, evidence: tuple[Evidence, ...], spec: str) -> Findin
         evidence,
         why="A CDI specification lists the driver's files one by one. After a change of the driver "
         "containers that use it do not start, or find no CUDA.",
-        fix=Fix(kind="hands", text=f"`nvidia-ctk cdi generate --output={spec}`"),
+        fix=fix_by_hand(f"`nvidia-ctk cdi generate --output={spec}`"),
     )
 
 
@@ -110,10 +110,9 @@ def _unknown_to(found: Container, engines: str) -> Finding:
             if by_hook
             else "Containers cannot use the cards."
         ),
-        fix=Fix(
-            kind="hands",
-            text="`nvidia-ctk runtime configure --runtime=docker`, and restart Docker"
+        fix=fix_by_hand(
+            "`nvidia-ctk runtime configure --runtime=docker`, and restart Docker"
             if "docker" in (found.engines or ())
-            else "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`",
+            else "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`"
         ),
     )

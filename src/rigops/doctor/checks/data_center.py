@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.probe.package_names import driver_version
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -66,7 +66,7 @@ def _service(examined: Examined, switches: tuple[Evidence, ...]) -> Finding:
             f"there are NVSwitches, and {_SERVICE} does not run",
             evidence,
             why=_WHY,
-            fix=Fix(kind="hands", text=text),
+            fix=fix_by_hand(text),
         )
     return _version(examined, evidence)
 
@@ -88,7 +88,7 @@ def _version(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
             f"fabric manager {version} does not fit driver {loaded}",
             (*evidence, Evidence(PACKAGES.name, package.line)),
             why=f"Both must be of one version. {_WHY}",
-            fix=Fix(kind="hands", text=f"install {package.name} {loaded}, hold it, and reboot"),
+            fix=fix_by_hand(f"install {package.name} {loaded}, hold it, and reboot"),
         )
     return Finding("ok", f"{_SERVICE} {version} runs, as the driver needs it")
 
@@ -133,10 +133,9 @@ def _card(card: Card) -> list[Finding]:
                 evidence,
                 subject=card.subject,
                 why="The next reset or reboot changes which devices programs see.",
-                fix=Fix(
-                    kind="hands",
-                    text=f"`nvidia-smi -i {card.address} -mig {int(smi.mig_current)}` to keep it "
-                    "as it is, or reboot to have the change now",
+                fix=fix_by_hand(
+                    f"`nvidia-smi -i {card.address} -mig {int(smi.mig_current)}` to keep it "
+                    "as it is, or reboot to have the change now"
                 ),
             )
         ]

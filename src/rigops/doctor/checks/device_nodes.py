@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_state
 from rigops.probe.sections.dev_nodes import SECTION as DEV_NODES
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -80,10 +80,9 @@ def _broken(summary: str, shown: tuple[DevNode, ...]) -> Finding:
         shown,
         why="CUDA opens these nodes. Without them cuInit fails with 999 or 100, even where "
         "nvidia-smi works.",
-        fix=Fix(
-            kind="hands",
-            text=f"{_MAKE}; `systemctl enable --now nvidia-persistenced` makes those of the cards "
-            "at every boot. In a container, pass the nodes in again",
+        fix=fix_by_hand(
+            f"{_MAKE}; `systemctl enable --now nvidia-persistenced` makes those of the cards "
+            "at every boot. In a container, pass the nodes in again"
         ),
     )
 
@@ -99,10 +98,9 @@ def _closed(shown: list[DevNode]) -> Finding:
         why="Debian gives the cards to its group video. Users outside it see no CUDA device.",
         fix=None
         if by_group
-        else Fix(
-            kind="hands",
-            text="set NVreg_DeviceFileMode=0666 among the driver's module options (or 0660 with "
-            "NVreg_DeviceFileGID for one group), and reload the module",
+        else fix_by_hand(
+            "set NVreg_DeviceFileMode=0666 among the driver's module options (or 0660 with "
+            "NVreg_DeviceFileGID for one group), and reload the module"
         ),
     )
 

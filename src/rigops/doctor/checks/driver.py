@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rigops.catalog import find_branch, judge, versions
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_state
 from rigops.doctor.views.driver_advice import DriverAdvice, advise, drives, verdicts
 from rigops.doctor.views.driver_packages import not_read
@@ -139,7 +139,7 @@ def _may_be_bad(examined: Examined, version: Version) -> bool:
 
 def _fix(examined: Examined) -> Fix:
     advice = advise(examined)
-    return _install(advice) if advice.declare else Fix(kind="hands", text=advice.by_hand)
+    return _install(advice) if advice.declare else fix_by_hand(advice.by_hand)
 
 
 def _install(advice: DriverAdvice) -> Fix:
@@ -236,10 +236,9 @@ def _too_old(driver: Cuda, newer: dict[Cuda, Package], evidence: Evidence | None
         if same_major
         else 'What is built with it says "CUDA driver version is insufficient". PyTorch and '
         "others bring a CUDA of their own and do not care about the toolkit.",
-        fix=Fix(
-            kind="hands",
-            text=f"build with a toolkit up to {_text(driver)} (packages cuda-toolkit-"
+        fix=fix_by_hand(
+            f"build with a toolkit up to {_text(driver)} (packages cuda-toolkit-"
             f"{driver[0]}-{driver[1]} and older), or install a driver branch that brings "
-            f"{_text(newest)}: see `rigops drivers`",
+            f"{_text(newest)}: see `rigops drivers`"
         ),
     )

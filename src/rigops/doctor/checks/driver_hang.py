@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views import driver_state
 from rigops.probe.registry import SECTIONS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 _BUSY_PERCENT = 50
 _BLOCKED = re.compile(r"task (?:nv|irq/[0-9]+-nv)\S* blocked for more than")
 _ASKING = tuple(section for section in SECTIONS if section.asks_driver)
-_FIX = Fix(
-    kind="hands",
-    text=(
-        "reboot (`systemctl reboot`; if it does not come to an end, the power button: processes "
-        "that wait in the kernel cannot be killed). If it comes back, look at the hardware: the "
-        "cards' power cables, their seat in the slots and on risers, the power supply"
-    ),
+_FIX = fix_by_hand(
+    "reboot (`systemctl reboot`; if it does not come to an end, the power button: processes "
+    "that wait in the kernel cannot be killed). If it comes back, look at the hardware: the "
+    "cards' power cables, their seat in the slots and on risers, the power supply"
 )
 
 

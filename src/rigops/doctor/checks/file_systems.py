@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.probe.btrfs import SCRUB, USAGE, Btrfs
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.storage import SECTION as STORAGE
@@ -78,10 +78,9 @@ def _judge_stats(volume: Btrfs) -> Finding:
         why="The device returned wrong data: files may be damaged where there is no second copy."
         if is_wrong
         else "The device or its cable did not answer; data that it did not write is outdated.",
-        fix=Fix(
-            kind="hands",
-            text=f"check SMART and the cable{memory}; run `sudo btrfs scrub start -B "
-            f"{volume.target}`; after the repair `sudo btrfs device stats -z {volume.target}`",
+        fix=fix_by_hand(
+            f"check SMART and the cable{memory}; run `sudo btrfs scrub start -B "
+            f"{volume.target}`; after the repair `sudo btrfs device stats -z {volume.target}`"
         ),
     )
 
@@ -115,10 +114,9 @@ def _judge_devices(volume: Btrfs) -> Finding:
         or (Evidence(STORAGE.name, USAGE + volume.target),),
         subject=volume.target,
         why="Data has one copy less: the loss of one more device can lose all of it.",
-        fix=Fix(
-            kind="hands",
-            text=f"attach the device; one that is dead: `sudo btrfs replace start DEVID NEW "
-            f"{volume.target}`, with DEVID of `sudo btrfs filesystem show {volume.target}`",
+        fix=fix_by_hand(
+            f"attach the device; one that is dead: `sudo btrfs replace start DEVID NEW "
+            f"{volume.target}`, with DEVID of `sudo btrfs filesystem show {volume.target}`"
         ),
     )
 
@@ -147,10 +145,9 @@ def _judge_space(volume: Btrfs) -> Finding:
         evidence,
         subject=volume.target,
         why="When metadata needs a new chunk, writes fail with ENOSPC while df shows free space.",
-        fix=Fix(
-            kind="hands",
-            text=f"`sudo btrfs balance start -dusage=10 {volume.target}`, then with 30 and 50; "
-            "where that frees nothing, delete files and old snapshots",
+        fix=fix_by_hand(
+            f"`sudo btrfs balance start -dusage=10 {volume.target}`, then with 30 and 50; "
+            "where that frees nothing, delete files and old snapshots"
         ),
     )
 
@@ -181,10 +178,9 @@ def _judge_scrub(volume: Btrfs, now: int | None, *, has_snapshots: bool) -> Find
             evidence,
             subject=volume.target,
             why="These blocks have no intact copy here; a read of them fails.",
-            fix=Fix(
-                kind="hands",
-                text="`journalctl -k -g 'BTRFS.*checksum'` names the files: restore them from a "
-                "backup; check SMART, the cable and the memory; then scrub again",
+            fix=fix_by_hand(
+                "`journalctl -k -g 'BTRFS.*checksum'` names the files: restore them from a "
+                "backup; check SMART, the cable and the memory; then scrub again"
             ),
         )
     if found.status == "running":
@@ -206,7 +202,7 @@ def _judge_scrub(volume: Btrfs, now: int | None, *, has_snapshots: bool) -> Find
         evidence,
         subject=volume.target,
         why="Only a scrub reads all data, and finds damage while a copy is intact.",
-        fix=Fix(kind="hands", text=f"`sudo btrfs scrub start {volume.target}`, once a month"),
+        fix=fix_by_hand(f"`sudo btrfs scrub start {volume.target}`, once a month"),
     )
 
 
@@ -262,8 +258,7 @@ def _read_only(mount: Mount, plan: Mount) -> Finding:
         (Evidence(STORAGE.name, mount.line), Evidence(STORAGE.name, plan.line)),
         subject=target,
         why="After an error the kernel makes a file system read-only: nothing is saved any more.",
-        fix=Fix(
-            kind="hands",
-            text=f"copy important data; see `journalctl -k` for the error, {check}; then {then}",
+        fix=fix_by_hand(
+            f"copy important data; see `journalctl -k` for the error, {check}; then {then}"
         ),
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import kernel_logs, pcie
 from rigops.doctor.views.kernel_logs import owner_of
 from rigops.doctor.views.link_errors import knows_the_tree
@@ -118,10 +118,9 @@ def _record(examined: Examined, entries: Sequence[_Entry]) -> Finding:
         subject=subject,
         why="The firmware watches memory and PCIe links and reports what it has seen. Errors of "
         "a link come of a riser, a cable, a slot or too high a speed.",
-        fix=Fix(
-            kind="hands",
-            text="for a PCIe device reseat it, shorten or replace its riser, try another slot or "
-            "one PCIe generation less in the BIOS; for memory test the modules one by one",
+        fix=fix_by_hand(
+            "for a PCIe device reseat it, shorten or replace its riser, try another slot or "
+            "one PCIe generation less in the BIOS; for memory test the modules one by one"
         ),
     )
 
@@ -168,7 +167,7 @@ def blind(examined: Examined) -> Finding:
 def _off(examined: Examined, argument: str) -> Finding:
     declared = examined.spec.kernel_args or ()
     by_hand = f"take {argument} out of the bootloader's configuration, and reboot"
-    fix = Fix(kind="hands", text=by_hand)
+    fix = fix_by_hand(by_hand)
     if argument in declared:
         fix = Fix(
             kind="apply+reboot",

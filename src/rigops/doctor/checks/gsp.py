@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog import lookup, versions
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import HOST, Finding, Fix
+from rigops.doctor.finding import HOST, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import subject_of
 from rigops.doctor.views.driver_advice import DriverAdvice, advise
@@ -160,4 +160,4 @@ def _fix(examined: Examined, bad: Verdict | None) -> Fix:
     loaded = examined.snapshot[NVIDIA_VERSION].value
     is_closed = loaded is not None and loaded.flavor == "proprietary"
     text = f"{_LOOK_FIRST}, {_OTHER_DRIVER}"
-    return Fix(kind="hands", text=text + (_SWITCH_OFF if is_closed else ""))
+    return fix_by_hand(text + (_SWITCH_OFF if is_closed else ""))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import board, kernel_arguments, kernel_logs
 from rigops.doctor.views.kernel_logs import Owner, owner_of
 from rigops.probe.kernel_log.events import count
@@ -114,7 +114,7 @@ def _device(examined: Examined, address: str | None, faults: Sequence[Fault]) ->
         evidence,
         subject=f"/sys/bus/pci/devices/{address}" if address else HOST,
         why=_WHY_OF_OTHERS if owner.name else "",
-        fix=Fix(kind="hands", text=_OF_OTHERS if owner.name else _OF_NOBODY),
+        fix=fix_by_hand(_OF_OTHERS if owner.name else _OF_NOBODY),
     )
 
 
@@ -158,7 +158,7 @@ def _fix(examined: Examined, faults: Sequence[Fault]) -> Fix:
     direct = _reaches_directly(examined.snapshot, faults)
     if direct or (direct is None and kernel_arguments.is_asked_for(examined.snapshot)):
         off = board.steps(examined, "iommu", turn="off")
-        return Fix(kind="hands", text=_REMAINS.format(bios=off))
+        return fix_by_hand(_REMAINS.format(bios=off))
     return kernel_arguments.passthrough_fix(examined)
 
 

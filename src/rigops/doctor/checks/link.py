@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views import pcie
 from rigops.doctor.views.cards import judge_answering
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -68,11 +68,10 @@ def _width(card: Card, link: Lanes) -> Finding:
         link.evidence,
         subject=card.subject,
         why=why,
-        fix=Fix(
-            kind="hands",
-            text="power off and reseat the card and its riser; try another riser or slot; look in "
+        fix=fix_by_hand(
+            "power off and reseat the card and its riser; try another riser or slot; look in "
             "the board's manual for an M.2 or a slot that takes lanes from this one, and in the "
-            "BIOS for the bifurcation of this slot",
+            "BIOS for the bifurcation of this slot"
         )
         if status == "warn"
         else None,
@@ -136,9 +135,8 @@ def _slow(card: Card, smi: SmiGpu) -> Finding:
         subject=card.subject,
         why="A link that stays slow under load was limited in the BIOS, or fell back because of "
         "errors on a riser or a cable.",
-        fix=Fix(
-            kind="hands",
-            text="set the slot's PCIe speed to Auto or to its generation in the BIOS; if it falls "
-            "back again, use a shorter or better riser, and see pci.aer.corr",
+        fix=fix_by_hand(
+            "set the slot's PCIe speed to Auto or to its generation in the BIOS; if it falls "
+            "back again, use a shorter or better riser, and see pci.aer.corr"
         ),
     )

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import reported
 from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -28,10 +28,9 @@ _NO_ECC_WHY = (
     "That is to be expected of GeForce cards: their memory's errors are not counted. Wrong results "
     "of one card only are the sign to look for."
 )
-_RESET = Fix(
-    kind="hands",
-    text="stop the card's users, then `nvidia-smi --gpu-reset -i ADDRESS` (cards with NVLink all "
-    "together), or reboot",
+_RESET = fix_by_hand(
+    "stop the card's users, then `nvidia-smi --gpu-reset -i ADDRESS` (cards with NVLink all "
+    "together), or reboot"
 )
 _REPLACE = Fix(
     kind="buy",
@@ -137,10 +136,9 @@ def inforom(examined: Examined) -> Finding:
             corrupt,
             why="The card keeps its serial number, limits and error counts there: what it says "
             "of them may be wrong.",
-            fix=Fix(
-                kind="hands",
-                text="power off and on; if it stays, the maker of the card can write it again, "
-                "or replaces the card",
+            fix=fix_by_hand(
+                "power off and on; if it stays, the maker of the card can write it again, "
+                "or replaces the card"
             ),
         )
     return reported.gap(examined) or Finding("ok", "no card's infoROM is corrupted")
@@ -223,10 +221,9 @@ def corrected(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
             f"{errors} corrected memory errors in the card's life",
             why="Each was corrected. So many mean that the memory is worn or too hot.",
             data={"errors": errors},
-            fix=Fix(
-                kind="hands",
-                text="cool the card better, and note the number: if it grows by the day, have "
-                "the card replaced",
+            fix=fix_by_hand(
+                "cool the card better, and note the number: if it grows by the day, have "
+                "the card replaced"
             ),
         )
     return Finding("ok", f"{errors} corrected errors")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.checks import card_drivers, module_build, secure_boot
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import (
     driver_advice,
     driver_state,
@@ -122,10 +122,9 @@ def _other_cause(examined: Examined) -> tuple[str, Fix]:
     snapshot = examined.snapshot
     on_disk = modules_on_disk.for_running(snapshot, next_boot.running(snapshot)).is_there
     if on_disk:
-        return "the module is on disk for this kernel and not loaded", Fix(
-            kind="hands",
-            text="`modprobe nvidia`, and read its error; `dmesg | tail` has more, and "
-            "`grep -r nvidia /etc/modprobe.d` shows whether it is blacklisted",
+        return "the module is on disk for this kernel and not loaded", fix_by_hand(
+            "`modprobe nvidia`, and read its error; `dmesg | tail` has more, and "
+            "`grep -r nvidia /etc/modprobe.d` shows whether it is blacklisted"
         )
     install = driver_advice.by_deploy(
         examined,

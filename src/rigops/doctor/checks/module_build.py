@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_advice, modules_on_disk, next_boot
 from rigops.doctor.views.modules_on_disk import OnDisk
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
@@ -105,10 +105,9 @@ def _sourceless(snapshot: HostSnapshot) -> Finding | None:
         tuple(Evidence(DKMS.name, line) for line in lines[:3]),
         why="An earlier version was removed and its entry stayed. DKMS stops there, so that "
         "installing a kernel or its headers fails, and later kernels get no driver.",
-        fix=Fix(
-            kind="hands",
-            text=f"remove {where} (look whether its `source` leads to /usr/src), then "
-            "`dkms autoinstall` and `dpkg --configure -a`",
+        fix=fix_by_hand(
+            f"remove {where} (look whether its `source` leads to /usr/src), then "
+            "`dkms autoinstall` and `dpkg --configure -a`"
         ),
     )
 
@@ -215,10 +214,9 @@ def _versions_twice(snapshot: HostSnapshot, running: str | None) -> Finding | No
         f"DKMS has {' and '.join(versions)} installed for the running kernel",
         tuple(Evidence(DKMS.name, one.line) for one in ready),
         why="Which of them is loaded is left to chance, and programs fail with the others'.",
-        fix=Fix(
-            kind="hands",
-            text=f"`dkms remove {name}/VERSION --all` for each but the one that is meant to be "
-            "there, then `depmod -a` and reboot",
+        fix=fix_by_hand(
+            f"`dkms remove {name}/VERSION --all` for each but the one that is meant to be "
+            "there, then `depmod -a` and reboot"
         ),
     )
 
@@ -260,9 +258,8 @@ def _no_headers(kernels: list[str], evidence: tuple[Evidence, ...]) -> Finding:
         evidence,
         why="DKMS builds the driver against the headers of exactly that kernel. Without them it "
         "silently builds nothing, and the kernel comes up without a driver.",
-        fix=Fix(
-            kind="hands",
-            text=f"`apt-get install {packages}`; the packages linux-headers-amd64 (Debian) and "
-            "linux-headers-generic (Ubuntu) bring those of every later kernel",
+        fix=fix_by_hand(
+            f"`apt-get install {packages}`; the packages linux-headers-amd64 (Debian) and "
+            "linux-headers-generic (Ubuntu) bring those of every later kernel"
         ),
     )

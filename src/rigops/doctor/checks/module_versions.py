@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_advice, driver_state, modules_on_disk, next_boot
 from rigops.doctor.views.driver_state import numbers
 from rigops.probe.sections.dkms import SECTION as DKMS
@@ -98,11 +98,10 @@ def _without_libraries(snapshot: HostSnapshot) -> Finding | None:
         tuple(Evidence(SMI.name, line) for line in report.failure_lines),
         why="nvidia-smi and CUDA load them at their start. They are of the same version as the "
         "module, and in a package of their own.",
-        fix=Fix(
-            kind="hands",
-            text="install the libraries of the loaded version (Debian: libnvidia-ml1 and libcuda1, "
+        fix=fix_by_hand(
+            "install the libraries of the loaded version (Debian: libnvidia-ml1 and libcuda1, "
             "Ubuntu: libnvidia-compute-BRANCH) and run `ldconfig`; in a container let the NVIDIA "
-            "container toolkit bring them",
+            "container toolkit bring them"
         ),
     )
 
@@ -115,11 +114,10 @@ def _mixed(snapshot: HostSnapshot, evidence: tuple[Evidence, ...]) -> Finding:
         evidence,
         why="The kernel refuses nvidia-modeset and nvidia-drm of another version than nvidia's: a "
         "module of an earlier driver is left in another folder, or in the initramfs.",
-        fix=Fix(
-            kind="hands",
-            text="look at `find /lib/modules/$(uname -r) -name 'nvidia*.ko*'` and `dkms status`, "
+        fix=fix_by_hand(
+            "look at `find /lib/modules/$(uname -r) -name 'nvidia*.ko*'` and `dkms status`, "
             "remove the modules of the driver that is not wanted (`dkms remove`), run `depmod` and "
-            "`update-initramfs -u` (elsewhere `dracut -f` or `mkinitcpio -P`), and reboot",
+            "`update-initramfs -u` (elsewhere `dracut -f` or `mkinitcpio -P`), and reboot"
         ),
     )
 
@@ -199,7 +197,7 @@ def _fix(examined: Examined, installed: set[str]) -> Fix:
     if wish is None or not all(map(wish.versions.contains, installed)):
         return by_hand
     if reason := driver_advice.blocked(examined):
-        return Fix(kind="hands", text=reason)
+        return fix_by_hand(reason)
     return Fix(
         kind="apply+reboot",
         concern=driver_state.CONCERN,
@@ -213,15 +211,13 @@ def _by_hand(snapshot: HostSnapshot) -> Fix:
     holders = snapshot[PROCESSES].or_empty.holders
     sees_all = snapshot[PROCESSES].is_complete and not snapshot[PROCESSES].without_root
     if holders == () and sees_all:
-        return Fix(
-            kind="hands",
-            text="nothing uses the cards, so the module can be changed without a reboot: "
+        return fix_by_hand(
+            "nothing uses the cards, so the module can be changed without a reboot: "
             "`modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia`; if it "
-            "says that one is in use, reboot",
+            "says that one is in use, reboot"
         )
     names = ", ".join(dict.fromkeys(one.comm for one in (holders or ())[:5]))
     using = f" ({names} uses the cards, and must end first)" if names else ""
-    return Fix(
-        kind="hands",
-        text=f"reboot: `systemctl reboot`{using}; the module of the new version is loaded then",
+    return fix_by_hand(
+        f"reboot: `systemctl reboot`{using}; the module of the new version is loaded then"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import nccl_transport
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import peers, proof
 from rigops.probe.sections.nccl import SECTION as NCCL
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
@@ -178,10 +178,9 @@ def _needless(setting: Setting, proven: Proven) -> Finding:
         (Evidence(NCCL.name, setting.line),),
         subject=setting.file,
         why=_SLOW,
-        fix=Fix(
-            kind="hands",
-            text=f"take {setting.name} out of `nccl` in the inventory and run `rigops apply`, then "
-            "restart the programs",
+        fix=fix_by_hand(
+            f"take {setting.name} out of `nccl` in the inventory and run `rigops apply`, then "
+            "restart the programs"
         ),
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Finding, Fix
+from rigops.doctor.finding import Finding, Fix, fix_by_hand
 from rigops.doctor.views.program_runs import FIX, HANG, cited
 from rigops.probe.sections.nccl_log import SECTION as NCCL_LOG
 
@@ -31,7 +31,7 @@ class _Known:
 
 
 def _by_hand(text: str) -> Fix:
-    return Fix(kind="hands", text=text)
+    return fix_by_hand(text)
 
 
 _KNOWN: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Finding, Fix
+from rigops.doctor.finding import Finding, fix_by_hand
 from rigops.doctor.views.program_runs import FIX, HANG, cited, without_repeats
 from rigops.numbers import whole
 from rigops.probe.sections.nccl_tests import SECTION as NCCL_TESTS
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 _NOT_COMPARED: Final = frozenset({"N/A", "n/a"})
 _NO_NUMBER: Final = frozenset({"nan", "-nan", "inf"})
 _SEVERAL: Final = 2
-_ASK_NCCL: Final = Fix(
-    kind="hands",
-    text="run it again with NCCL_DEBUG=INFO before it and give doctor that output too: its lines "
-    "with WARN name the cause",
+_ASK_NCCL: Final = fix_by_hand(
+    "run it again with NCCL_DEBUG=INFO before it and give doctor that output too: its lines "
+    "with WARN name the cause"
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.checks import module
-from rigops.doctor.finding import Finding, Fix
+from rigops.doctor.finding import Finding, fix_by_hand
 from rigops.doctor.views import driver_advice
 from rigops.doctor.views.program_runs import cited
 from rigops.probe.sections import apt_output
@@ -184,7 +184,7 @@ def _finding(examined: Examined, found: InstallOutput, problems: list[Problem]) 
             "warn", "a module that is not NVIDIA's was not built", cited(APT_OUTPUT, lines)
         )
     is_driver = any(word in line.lower() for line in (*lines, found.make_log) for word in _NVIDIA)
-    fix = Fix(kind="hands", text=by_hand)
+    fix = fix_by_hand(by_hand)
     if kind in _BY_APPLY and is_driver and views.driven(examined):
         text = "`rigops apply` installs one driver in one version, holds it and reboots"
         fix = driver_advice.by_deploy(examined, text, by_hand)

@@ -8,7 +8,7 @@ from rigops.concerns.nvidia_driver import record
 from rigops.concerns.nvidia_driver.resolver.answer import is_in_place
 from rigops.concerns.nvidia_driver.resolver.host_facts import installed_of
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views import apt
 from rigops.doctor.views.driver_packages import (
     AptRig,
@@ -135,9 +135,7 @@ def _loose(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Fin
             *(Evidence(PACKAGE_HOLDS.name, name) for name in found.holds.held[:_CITED]),
         ),
         why=_WHY_HOLD + (_WHY_LIBRARIES if libraries_only else ""),
-        fix=keep_fix(examined, found, command, _HOLDS)
-        if found.loose
-        else Fix(kind="hands", text=command),
+        fix=keep_fix(examined, found, command, _HOLDS) if found.loose else fix_by_hand(command),
         data={"packages": [named(one) for one in loose]},
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver import record
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views.driver_packages import AptRig, apt_rig
 from rigops.probe.package_names import RUN_FILE
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -83,10 +83,9 @@ def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
         f"NVIDIA's installer (.run) was run over {len(driver)} packages of the driver",
         (*evidence, *(Evidence(PACKAGES.name, one.line) for one in driver[:_CITED])),
         why=_WHY_RUN,
-        fix=Fix(
-            kind="hands",
-            text="keep one of the two: `nvidia-uninstall` takes the installer's files away; then "
-            "`apt-get install --reinstall` the packages of the driver and reboot",
+        fix=fix_by_hand(
+            "keep one of the two: `nvidia-uninstall` takes the installer's files away; then "
+            "`apt-get install --reinstall` the packages of the driver and reboot"
         ),
     )
 
@@ -143,10 +142,9 @@ def _mixed(origins: dict[Origin, Offer], what: str, found: AptRig) -> Finding:
             for line in offer.lines[:2]
         ),
         why=_WHY,
-        fix=Fix(
-            kind="hands",
-            text="keep one: take the other's file out of /etc/apt/sources.list.d, or pin it below "
+        fix=fix_by_hand(
+            "keep one: take the other's file out of /etc/apt/sources.list.d, or pin it below "
             "zero for these packages in /etc/apt/preferences.d, run `apt-get update`, and look at "
-            f"`apt-cache policy {found.driver[0].name}`",
+            f"`apt-cache policy {found.driver[0].name}`"
         ),
     )

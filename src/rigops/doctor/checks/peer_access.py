@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import peers, proof
 from rigops.hostside.p2p.verdict import HIGHEST, REFUSED
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -43,10 +43,9 @@ _WHY: Final = (
     "Training that copies between these cards hangs or reads wrong data, whatever the driver "
     "advertises. No earlier proof counts until a preflight has passed."
 )
-_FIX: Final = Fix(
-    kind="hands",
-    text='until a preflight passes declare "nccl": {"NCCL_P2P_DISABLE": "1"}; resolve what the '
-    "other findings name, then run `rigops apply`, which proves it again",
+_FIX: Final = fix_by_hand(
+    'until a preflight passes declare "nccl": {"NCCL_P2P_DISABLE": "1"}; resolve what the '
+    "other findings name, then run `rigops apply`, which proves it again"
 )
 
 
@@ -116,11 +115,10 @@ def _failed(examined: Examined, found: Grants, summary: str) -> Finding:
 
 def _fix(examined: Examined, found: Grants) -> Fix:
     if examined.spec.p2p == "nvlink":
-        return Fix(
-            kind="hands",
-            text="switch the machine off, seat the NVLink bridge firmly on both cards, boot, and "
+        return fix_by_hand(
+            "switch the machine off, seat the NVLink bridge firmly on both cards, boot, and "
             "look at `nvidia-smi nvlink -s`: every link should show its rate (on a board with "
-            "NVSwitch the fabric manager of the driver's own version must run)",
+            "NVSwitch the fabric manager of the driver's own version must run)"
         )
     offered = [model.p2p in {"pcie", "nvlink"} for model in views.models(examined) if model]
     never = bool(offered) and not any(offered)
@@ -132,7 +130,7 @@ def _fix(examined: Examined, found: Grants) -> Fix:
             '"measure", or buy cards that have it (NVLink, or a professional line)',
         )
     texts = [_REMEDIES[letter] for letter in found.letters if letter in _REMEDIES]
-    return Fix(kind="hands", text="; or ".join(texts) or _LOOK)
+    return fix_by_hand("; or ".join(texts) or _LOOK)
 
 
 _LOOK: Final = (
@@ -167,10 +165,9 @@ def _read_only(examined: Examined) -> Finding:
         (*peers.rows(snapshot), *peers.write_rows(snapshot)),
         why="NCCL wants both and then uses neither; other programs may try what is refused. "
         + _ONLY_A_CLAIM,
-        fix=Fix(
-            kind="hands",
-            text="run `rigops preflight` to learn what works between these cards; until then keep "
-            "programs from trying: export NCCL_P2P_DISABLE=1 for them",
+        fix=fix_by_hand(
+            "run `rigops preflight` to learn what works between these cards; until then keep "
+            "programs from trying: export NCCL_P2P_DISABLE=1 for them"
         ),
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import peers
 from rigops.probe.sections.limits import SECTION as LIMITS
 from rigops.probe.sections.modprobe import SECTION as MODPROBE
@@ -113,10 +113,9 @@ def _drives_a_display(subject: str, line: str) -> Finding:
         subject=subject,
         why="With drivers that were patched for peer access a display on such a card has broken "
         "the copies between cards; with others it costs memory and time.",
-        fix=Fix(
-            kind="hands",
-            text="put the monitor on the board's own graphics output, on a card that does not "
-            "take part, or on none at all, and boot",
+        fix=fix_by_hand(
+            "put the monitor on the board's own graphics output, on a card that does not "
+            "take part, or on none at all, and boot"
         ),
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.preconditions import rivals
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import reported
 from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -75,7 +75,7 @@ def _undone_by(running: Mapping[str, str], units: Sequence[Unit | None]) -> Find
         f"{', '.join(running)} may undo the declared power limit",
         tuple(Evidence(UNITS.name, one.line) for one in units if one),
         why="; ".join(f"{name} {does}" for name, does in running.items()) + ".",
-        fix=Fix(kind="hands", text=f"{off}, or take the cards out of its configuration"),
+        fix=fix_by_hand(f"{off}, or take the cards out of its configuration"),
     )
 
 
@@ -85,10 +85,9 @@ def _rivals(places: list[str], evidence: tuple[Evidence, ...]) -> Finding:
         f"{len(places)} places set power limits: {', '.join(places)}",
         evidence,
         why="The last writer wins, and which one is last may change from boot to boot.",
-        fix=Fix(
-            kind="hands",
-            text="keep one: `systemctl disable --now UNIT` for a unit that is too many, or remove "
-            "its nvidia-smi line from the script or the crontab",
+        fix=fix_by_hand(
+            "keep one: `systemctl disable --now UNIT` for a unit that is too many, or remove "
+            "its nvidia-smi line from the script or the crontab"
         ),
     )
 
@@ -142,10 +141,9 @@ def cable(examined: Examined) -> Finding:
             evidence[:_SHOWN],
             why="A card that does not see all its power plugs does not start, or runs at its "
             "lowest clocks.",
-            fix=Fix(
-                kind="hands",
-                text="power off, unplug the rig, and seat every 8-pin or 12VHPWR plug at the "
-                "card and at the supply until it clicks; one cable for each plug, no splitters",
+            fix=fix_by_hand(
+                "power off, unplug the rig, and seat every 8-pin or 12VHPWR plug at the "
+                "card and at the supply until it clicks; one cable for each plug, no splitters"
             ),
         )
     if missing := reported.gap(examined):
@@ -187,9 +185,8 @@ def brake(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
         "the power brake is on: the supply or the board orders the card to slow down",
         why="This signal comes from outside the card: the power supply reports overload or "
         "heat, or the slot's PWRBRK pin is pulled.",
-        fix=Fix(
-            kind="hands",
-            text="look at the supply that feeds this card (load, fan, temperature, firmware "
-            "alarms), lower gpu_power_limit, and check the riser's PWRBRK pin",
+        fix=fix_by_hand(
+            "look at the supply that feeds this card (load, fan, temperature, firmware "
+            "alarms), lower gpu_power_limit, and check the riser's PWRBRK pin"
         ),
     )

@@ -10,7 +10,7 @@ from rigops.catalog import find_gpu
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.once import once
 from rigops.doctor.views import driver_state, pcie
 from rigops.doctor.views.cards import answers, evidence_of, lost_cards, subject_of
@@ -127,7 +127,7 @@ def _count(status: Status, summary: str, evidence: Iterable[Evidence], fix: str 
         summary,
         tuple(dict.fromkeys(evidence)),
         why=_WHY_FEWER if is_failure else "",
-        fix=Fix(kind="hands", text=fix) if fix else None,
+        fix=fix_by_hand(fix) if fix else None,
     )
 
 
@@ -207,7 +207,7 @@ def lost(examined: Examined) -> Finding | list[Finding]:
             evidence_of(loss),
             subject=f"gpu {address}",
             why=_WHY_LOST,
-            fix=Fix(kind="hands", text=ADVICE),
+            fix=fix_by_hand(ADVICE),
         )
         for address, loss in losses.items()
     ]
@@ -264,7 +264,7 @@ def _odd(card: Card, smi: SmiGpu) -> Finding:
         if is_measured
         else "The card measures and answers: this is a value that some drivers fail to read, or "
         "that some models do not have.",
-        fix=Fix(kind="hands", text=_WATCH) if is_measured else None,
+        fix=fix_by_hand(_WATCH) if is_measured else None,
     )
 
 

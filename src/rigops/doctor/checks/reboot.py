@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views.driver_packages import user_space_versions
 from rigops.probe.sections.boot import REBOOT_REQUIRED
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -147,5 +147,5 @@ def _pending(reasons: list[Reason]) -> Finding:
         tuple(line for one in reasons for line in one.evidence),
         why="Until then the old kernel and the old driver module run beside new files: CUDA may "
         "fail with a version mismatch, and the next unplanned restart brings the change.",
-        fix=Fix(kind="hands", text="when the cards are idle: `systemctl reboot`, and look again"),
+        fix=fix_by_hand("when the cards are idle: `systemctl reboot`, and look again"),
     )

@@ -10,7 +10,7 @@ from rigops.concerns.host_records import damaged_records, key_maker, torn_lines
 from rigops.concerns.monitoring import NAME, record
 from rigops.concerns.registry import in_this_version
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_advice, owned_units
 from rigops.doctor.views.driver_state import CONCERN
 from rigops.errors import RigopsError
@@ -72,17 +72,17 @@ def _changed_files(examined: Examined, owned: Ownership, state: RigopsState) -> 
         if difference := _difference(file, there):
             fix = _fix(examined, file.concern)
             if there and there.kind:
-                fix = Fix(kind="hands", text=f"move it away: sudo mv {path} {path}.away")
+                fix = fix_by_hand(f"move it away: sudo mv {path} {path}.away")
             yield Finding("warn", difference, subject=path, fix=fix)
 
 
 def _fix(examined: Examined, concern: str) -> Fix:
     """Apply writes no file of what is not declared, and none of a driver that it cannot bring."""
     if concern == CONCERN and (reason := driver_advice.blocked(examined)):
-        return Fix(kind="hands", text=reason)
+        return fix_by_hand(reason)
     keys = {key.name for one in in_this_version() if one.name == concern for key in one.keys}
     if keys.isdisjoint(examined.spec.declared):
-        return Fix(kind="hands", text=_AS_DECLARED)
+        return fix_by_hand(_AS_DECLARED)
     return Fix(kind="apply", concern=concern, is_declared=True, text=_AS_DECLARED)
 
 
@@ -99,10 +99,10 @@ def _difference(file: OwnedFile, there: Present | None) -> str:
 def _changed_units(state: RigopsState) -> Iterator[Finding]:
     for name, unit in sorted(state.units.items()):
         if unit.enabled == "masked":
-            fix = Fix(kind="hands", text=f"sudo systemctl unmask {name}")
+            fix = fix_by_hand(f"sudo systemctl unmask {name}")
             yield Finding("warn", "the unit is masked", subject=name, fix=fix)
         for drop_in in unit.drop_ins:
-            fix = Fix(kind="hands", text=f"sudo systemctl revert {name}")
+            fix = fix_by_hand(f"sudo systemctl revert {name}")
             yield Finding("warn", f"{drop_in} changes the unit", subject=name, fix=fix)
 
 
@@ -142,7 +142,7 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
                 problem.message,
                 subject=RECORD,
                 why=_NOT_RUN,
-                fix=Fix(kind="hands", text=problem.fix),
+                fix=fix_by_hand(problem.fix),
             )
     for path, trace in state.unrecorded.items():
         if trace.is_made and is_refused:
@@ -152,9 +152,8 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
                 "warn",
                 f"looks like rigops' key for {concern}, and is not recorded",
                 subject=path,
-                fix=Fix(
-                    kind="hands",
-                    text=f"do not delete it while {concern} is declared; `rigops apply` records it",
+                fix=fix_by_hand(
+                    f"do not delete it while {concern} is declared; `rigops apply` records it"
                 ),
             )
             continue
@@ -162,7 +161,7 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
             "warn",
             "is where rigops writes and not in its record; its origin is unknown",
             subject=path,
-            fix=Fix(kind="hands", text="remove it, or move it elsewhere"),
+            fix=fix_by_hand("remove it, or move it elsewhere"),
         )
     for damaged in damaged_records(state):
         yield Finding(
@@ -170,7 +169,7 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
             f"cannot be read: {damaged.effect}",
             subject=damaged.path,
             why=_NOT_RUN,
-            fix=Fix(kind="hands", text=damaged.fix),
+            fix=fix_by_hand(damaged.fix),
         )
     if lines := torn_lines(state):
         text = f"{lines} of its last lines cannot be read; no other line is affected"
@@ -234,7 +233,7 @@ def _judge(last: LastSelfCheck, boot: Boot) -> Finding:
             f"the last self-check was {int(age_s // 86400)} days ago",
             evidence,
             why=_WHY,
-            fix=Fix(kind="hands", text=fix),
+            fix=fix_by_hand(fix),
         )
     ran = f"the self-check of {last.at[:10]}"
     if not last.problems:
@@ -247,5 +246,5 @@ def _judge(last: LastSelfCheck, boot: Boot) -> Finding:
         "warn" if is_grave else "info",
         f"{ran} found {count} problem{'s' * (count > 1)}: {'; '.join([*named, *more])}",
         evidence,
-        fix=Fix(kind="hands", text="see the findings of these ids here, or run self_check there"),
+        fix=fix_by_hand("see the findings of these ids here, or run self_check there"),
     )

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views import driver_state, modules_on_disk, next_boot
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -28,15 +28,12 @@ _REJECTED = re.compile(
     r"|[Ll]oading of (?:unsigned module|module with un\w{1,20} \w{1,20}) is rejected"
 )
 _UNVERIFIED = re.compile(r"\bnvidia\S*: module verification failed")
-_HANDS = Fix(
-    kind="hands",
-    text=(
-        "enrol the key that DKMS signs with: `mokutil --import /var/lib/shim-signed/mok/MOK.der` "
-        "(Debian: /var/lib/dkms/mok.pub) asks for a password of one use; reboot, and at the "
-        "machine's own screen and keyboard choose Enroll MOK, Continue, Yes, and type that "
-        "password. Or turn Secure Boot off in the firmware's setup: Security or Boot, Secure Boot, "
-        "Disabled. Either needs a person at the console"
-    ),
+_HANDS = fix_by_hand(
+    "enrol the key that DKMS signs with: `mokutil --import /var/lib/shim-signed/mok/MOK.der` "
+    "(Debian: /var/lib/dkms/mok.pub) asks for a password of one use; reboot, and at the "
+    "machine's own screen and keyboard choose Enroll MOK, Continue, Yes, and type that "
+    "password. Or turn Secure Boot off in the firmware's setup: Security or Boot, Secure Boot, "
+    "Disabled. Either needs a person at the console"
 )
 _WHY = (
     "With Secure Boot the kernel takes only modules that are signed with a key it knows. The one "

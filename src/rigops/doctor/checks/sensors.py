@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.probe.sections.sensors import SECTION as SENSORS
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _hot(reading: Reading, limit: float) -> Finding:
         (Evidence(SENSORS.name, reading.line),),
         subject=f"{reading.chip} {reading.label}",
         why="It slows down, and what it feeds waits for it.",
-        fix=Fix(kind="hands", text=fix),
+        fix=fix_by_hand(fix),
     )
 
 
@@ -133,10 +133,8 @@ def _slowed(throttled: tuple[Throttled, ...]) -> Finding | None:
         f"a CPU has slowed down for heat {times} times since the boot",
         tuple(Evidence(SENSORS.name, one.line) for one in worst),
         why="A few times are a passing peak; hundreds mean that the cooler is too small, or loose.",
-        fix=Fix(
-            kind="hands",
-            text="clean the CPU's cooler, renew its paste, check its fan or pump; or lower "
-            "cpu_max_freq",
+        fix=fix_by_hand(
+            "clean the CPU's cooler, renew its paste, check its fan or pump; or lower cpu_max_freq"
         )
         if is_often
         else None,
@@ -200,9 +198,8 @@ def _off_voltage(reading: Reading) -> Finding:
         why="Under a voltage that is too low, cards fall off the bus when they all start to work."
         if is_low
         else "Too high a voltage wears out what it feeds; more often the sensor is wrong.",
-        fix=Fix(
-            kind="hands",
-            text="measure with a meter at the card's plug under load; then clean and tighten the "
-            "terminals, use thicker or more cables, or add a supply",
+        fix=fix_by_hand(
+            "measure with a meter at the card's plug under load; then clean and tighten the "
+            "terminals, use thicker or more cables, or add a supply"
         ),
     )

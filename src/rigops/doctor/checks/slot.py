@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views import pcie
 from rigops.probe import pcie_routes
 from rigops.probe.sections.aer import SECTION as AER
@@ -70,11 +70,10 @@ def _behind(card: Card, its_width: int, widest: int) -> Finding:
         subject=card.subject,
         why="Traffic through the chipset shares a narrow link with disks and network, and takes "
         "a longer way: this card slows down every copy between the cards.",
-        fix=Fix(
-            kind="hands",
-            text="move the card to a slot that the board's manual shows on the CPU; where there "
+        fix=fix_by_hand(
+            "move the card to a slot that the board's manual shows on the CPU; where there "
             "is none free, bifurcate the CPU's x16 slot (BIOS: PCIe bifurcation x8/x8 or x4x4x4x4) "
-            "and use risers",
+            "and use risers"
         )
         if is_worse
         else None,

@@ -15,7 +15,7 @@ from rigops.concerns.snapshots.decide import (
 )
 from rigops.concerns.snapshots.state import AGE, TARGET, UNPRUNED, judge_snapshots
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.once import once
 from rigops.doctor.views import copies
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
 _NEEDS: Final = (RIGOPS_STATE, BOOT)
 _KEYS: Final = frozenset({"snapshots"})
-_CONNECT: Final = Fix(
-    kind="hands",
-    text="connect the disk, or see that the server answers; then `sudo systemctl start "
-    f"{UNIT}`; `journalctl -u {UNIT}` says more",
+_CONNECT: Final = fix_by_hand(
+    "connect the disk, or see that the server answers; then `sudo systemctl start "
+    f"{UNIT}`; `journalctl -u {UNIT}` says more"
 )
 
 
@@ -79,7 +78,7 @@ def _on_no_btrfs(examined: Examined) -> list[Finding]:
         mount = max(reversed(above), key=lambda one: len(one.target), default=None)
         if mount and mount.type not in {"btrfs", "autofs"}:
             what, text = on_no_btrfs(path, mount.type, mount.target)
-            summary, fix = what.removeprefix(f"{path} "), Fix(kind="hands", text=text)
+            summary, fix = what.removeprefix(f"{path} "), fix_by_hand(text)
             evidence = (Evidence(STORAGE.name, mount.line),)
             found.append(Finding("warn", summary, evidence, subject=path, fix=fix))
     return found

@@ -8,7 +8,7 @@ from rigops import json_fields
 from rigops.concerns.thermal_guard import NAME, record
 from rigops.concerns.thermal_guard.decide import UNIT, unwatchable
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import owned_units, reported
 from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -33,10 +33,9 @@ MEMORY_FAIL_ABOVE: Final = 8.0  # over its own limit: from a warning to a failur
 FAN_CELSIUS: Final = 60.0  # many fans rest below 50 to 60 °C, to be quiet
 _BELIEVED_CELSIUS: Final = (0.0, 150.0)
 _LEAST_THRESHOLD: Final = 50.0  # below, it is a distance to the limit and no temperature
-_HOT_CARD = Fix(
-    kind="hands",
-    text="clean the cooler and its fan, leave a slot of air between cards (blower cards between "
-    "open ones), take the side panel off, and lower gpu_power_limit",
+_HOT_CARD = fix_by_hand(
+    "clean the cooler and its fan, leave a slot of air between cards (blower cards between "
+    "open ones), take the side panel off, and lower gpu_power_limit"
 )
 
 LATE_S: Final = 90.0  # it writes its record every 20 s
@@ -143,10 +142,9 @@ def memory(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
         f"the memory is at {now:g} °C; up to {limit:g} °C is ok",
         why="Memory that is too hot makes errors and ages; the card slows down to save it.",
         data={"celsius": now, "limit": limit},
-        fix=Fix(
-            kind="hands",
-            text="cool the card's back as well, renew the thermal pads of its memory, and "
-            "lower the memory clock or gpu_power_limit",
+        fix=fix_by_hand(
+            "cool the card's back as well, renew the thermal pads of its memory, and "
+            "lower the memory clock or gpu_power_limit"
         ),
     )
 
@@ -219,10 +217,9 @@ def fan(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
 
 
 def _fan_fix() -> Fix:
-    return Fix(
-        kind="hands",
-        text="look whether a cable blocks the fan and whether its plug sits; reset a manual fan "
-        "speed; a dead fan can be replaced alone",
+    return fix_by_hand(
+        "look whether a cable blocks the fan and whether its plug sits; reset a manual fan "
+        "speed; a dead fan can be replaced alone"
     )
 
 
@@ -245,7 +242,7 @@ def guard(examined: Examined) -> Finding:
         return Finding("skipped", "thermal_limit is not declared")
     for reason in unwatchable(limit, examined.snapshot[SMI].or_empty):
         what, _, fix = reason.partition(". fix: ")
-        return Finding("fail", what, fix=Fix(kind="hands", text=fix))
+        return Finding("fail", what, fix=fix_by_hand(fix))
     answer = examined.snapshot[RIGOPS_STATE]
     state = answer.value
     if state is None or not state.are_files_known:
@@ -275,7 +272,7 @@ def _running(examined: Examined, text: str) -> Finding:
         return Finding(
             "fail",
             f"the thermal guard hangs: it has written nothing for {age_s:.0f} s",
-            fix=Fix(kind="hands", text=f"sudo systemctl restart {UNIT}"),
+            fix=fix_by_hand(f"sudo systemctl restart {UNIT}"),
         )
     return _doing(state, text)
 
@@ -291,10 +288,9 @@ def _doing(state: GuardState, text: str) -> Finding:
         tuple(Evidence(RIGOPS_STATE.name, line) for line in dict.fromkeys(lines[:2])),
         why="It goes back by itself once the cards are cool and their sensors answer.",
         data={"step": state.step, "since": state.since},
-        fix=Fix(
-            kind="hands",
-            text="look at the fans, at dust and at the air around the cards; "
-            f"`journalctl -u {UNIT}` has every step",
+        fix=fix_by_hand(
+            "look at the fans, at dust and at the air around the cards; "
+            f"`journalctl -u {UNIT}` has every step"
         ),
     )
 

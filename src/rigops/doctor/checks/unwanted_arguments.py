@@ -10,7 +10,7 @@ from rigops.concerns.kernel_args import in_vain
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.dataclass import dataclass
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.probe.kernel_arguments import name as name_of
 from rigops.probe.kernel_arguments import split, words
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -164,17 +164,15 @@ def _fix(examined: Examined, grave: list[Trouble]) -> Fix | None:
         return None
     arguments = [one.argument for one in grave if one.argument not in _REPAIR]
     if not arguments:
-        return Fix(
-            kind="hands", text="`systemctl reboot`, and choose the first entry of the boot menu"
-        )
+        return fix_by_hand("`systemctl reboot`, and choose the first entry of the boot menu")
     declared = examined.spec.kernel_args or ()
-    by_hand = (
+    instead = (
         f"take {' '.join(arguments)} out of GRUB_CMDLINE_LINUX and GRUB_CMDLINE_LINUX_DEFAULT in "
         f"{grub.DEFAULTS} and grub.d (or of your bootloader's options), run `update-grub`, reboot"
     )
     if not set(arguments) <= set(declared):
-        return Fix(kind="hands", text=by_hand)
-    return _undeclare(arguments, declared, by_hand)
+        return fix_by_hand(instead)
+    return _undeclare(arguments, declared, instead)
 
 
 def _undeclare(gone: list[str], declared: tuple[str, ...], by_hand: str) -> Fix:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.concerns.preconditions import clock
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.limits import SECTION as LIMITS
 
@@ -35,7 +35,7 @@ def time(examined: Examined) -> Finding:
                 wrong.summary,
                 evidence,
                 why=wrong.breaks,
-                fix=Fix(kind="hands", text=wrong.fix),
+                fix=fix_by_hand(wrong.fix),
             )
     keeps = snapshot[LIMITS].or_empty.ntp_synchronized
     line = snapshot[LIMITS].or_empty.raw.get("ntp_synchronized", "")

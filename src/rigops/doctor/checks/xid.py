@@ -11,7 +11,7 @@ from rigops.catalog import find_xid
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.examined import Examined
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import answers
 from rigops.doctor.views.incidents import ACTION_CHANGED, incidents, severity
@@ -222,7 +222,7 @@ def _lost_a_card(examined: Examined, incident: Incident) -> bool:
 
 def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
     if _lost_a_card(examined, incident):
-        return Fix(kind="hands", text=ADVICE)
+        return fix_by_hand(ADVICE)
     known = find_xid(examined.catalog, incident.number)
     text = known.remedy if known else _LOOK_IT_UP
     if _hit_a_peer_test(incident):
@@ -235,7 +235,7 @@ def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
         text = f"the driver asks for: {asked}. {text}"
     lowers = incident.number in _OF_POWER and _KEY not in examined.spec.declared
     if came_back or not lowers:
-        return Fix(kind="hands", text=text)
+        return fix_by_hand(text)
     return Fix(
         kind="apply",
         concern="gpu_tuning",

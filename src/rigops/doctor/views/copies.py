@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.backup.ages import Moment
 from rigops.concerns.state import FAILING, HELD, IN_DOUBT, SELF_CHECK, State
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import owned_units
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.probe.snapshot import HostSnapshot
 
-FREE: Final = Fix(
-    kind="hands",
-    text="mount what is missing, or set the clock; to remove most copies at once, run "
-    "`rigops backup HOST --prune-most`",
+FREE: Final = fix_by_hand(
+    "mount what is missing, or set the clock; to remove most copies at once, run "
+    "`rigops backup HOST --prune-most`"
 )
 _STATUSES: Final[Mapping[StateStatus, Status]] = {**SELF_CHECK, HELD: "info"}
 _OF_ALL: Final = ("borg.age", "snap.age")
@@ -93,4 +92,4 @@ def beside(found: Finding) -> Finding:
 
 def journal(unit: str) -> Fix:
     text = f"see `journalctl -u {unit}`, then `sudo systemctl start {unit}`"
-    return Fix(kind="hands", text=text)
+    return fix_by_hand(text)

@@ -17,7 +17,7 @@ from rigops.concerns.state import (
     UNKNOWN,
 )
 from rigops.dataclass import dataclass
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ def judge(
     summary = "; ".join(state.text for state in gravest)
     if worst == REFUSED:
         what, _, fix = gravest[0].why.partition(". fix: ")
-        return Finding("fail", what, evidence, fix=Fix(kind="hands", text=fix))
+        return Finding("fail", what, evidence, fix=fix_by_hand(fix))
     # Apply undoes a whole concern only if asked to.
     if worst == LEFT_OVER and not concern.declared_keys(examined.spec):
         return Finding("info", summary, evidence)
@@ -103,7 +103,7 @@ def judge(
 
 def _fix(concern: str, blocker: str, status: str, declare: Mapping[str, object] | None) -> Fix:
     if blocker:
-        return Fix(kind="hands", text=f"apply changes nothing here yet: {blocker}")
+        return fix_by_hand(f"apply changes nothing here yet: {blocker}")
     does = "sets it now and at every boot, and reads it back" if status == DIFFERS else "undoes it"
     return Fix(
         kind="apply",

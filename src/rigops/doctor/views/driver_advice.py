@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rigops.catalog import lookup, versions
 from rigops.dataclass import dataclass
 from rigops.doctor import views
-from rigops.doctor.finding import Fix
+from rigops.doctor.finding import Fix, fix_by_hand
 from rigops.doctor.views.driver_state import CONCERN, numbers
 from rigops.probe.sections.packages import SECTION as PACKAGES
 
@@ -109,7 +109,7 @@ def by_deploy(examined: Examined, text: str, by_hand: str) -> Fix:
     """The result of the driver's deploy for the declared driver, or for one to be declared."""
     advice = advise(examined)
     if not advice.declare:
-        return Fix(kind="hands", text=by_hand)
+        return fix_by_hand(by_hand)
     return Fix(
         kind="apply+reboot",
         concern=CONCERN,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigops.catalog import versions
 from rigops.dataclass import dataclass
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import apt
 from rigops.doctor.views.driver_advice import advise, blocked
 from rigops.doctor.views.driver_state import CONCERN
@@ -121,11 +121,11 @@ def installed_version(examined: Examined, packages: Packages) -> str | None:
 def keep_fix(examined: Examined, found: AptRig, by_hand: str, does: str) -> Fix:
     """Declare what is there, or what should be in its place."""
     if reason := blocked(examined):
-        return Fix(kind="hands", text=reason)
+        return fix_by_hand(reason)
     version, advice = installed_version(examined, found.packages), advise(examined)
     wish = examined.spec.driver
     if not advice.declare or (wish is None and version is None):
-        return Fix(kind="hands", text=by_hand)
+        return fix_by_hand(by_hand)
     stays = version and advice.driver in {version, versions.branch_of(version)}
     if not wish and not stays:
         does = f"installs driver {advice.driver} in its place and holds it"

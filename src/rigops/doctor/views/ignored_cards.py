@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_branch, find_gpu, runs_on, versions
 from rigops.doctor import views
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_advice, driver_state
 from rigops.doctor.views.cards import answers, subject_of
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -138,7 +138,7 @@ def _older(examined: Examined, branch: str) -> Fix:
     if known is None:
         named = f"the {branch}.xx legacy driver" if branch else "the legacy driver for it"
         text = f"install {named} where the distribution has one, or replace the card"
-        return Fix(kind="hands", text=text)
+        return fix_by_hand(text)
     # No legacy card has run on the open modules so far.
     others = [
         one.name
@@ -150,7 +150,7 @@ def _older(examined: Examined, branch: str) -> Fix:
             f"no one driver runs all cards of this host: the proprietary module of {branch} does "
             f"not drive {', '.join(others)}; take one of them out, or give it to a virtual machine"
         )
-        return Fix(kind="hands", text=text)
+        return fix_by_hand(text)
     declare: dict[str, object] = {"driver": branch}
     if examined.spec.driver_flavor == "open":
         declare["driver_flavor"] = "proprietary"

@@ -11,7 +11,7 @@ from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.concerns.kernel_args.bootloader.unified import Mkinitcpio
 from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off
 from rigops.dataclass import dataclass
-from rigops.doctor.finding import Fix
+from rigops.doctor.finding import Fix, fix_by_hand
 from rigops.doctor.views import board
 from rigops.probe.boot_files import KERNEL_CMDLINE
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
@@ -101,10 +101,9 @@ def is_asked_for(snapshot: HostSnapshot) -> bool:
 def passthrough_fix(examined: Examined) -> Fix:
     snapshot, declared = examined.snapshot, examined.spec.kernel_args or ()
     if is_asked_for(snapshot):
-        return Fix(
-            kind="hands",
-            text="iommu=pt is on the running command line and something overrides it: look there "
-            "for iommu=nopt, iommu.passthrough=0 or a hypervisor",
+        return fix_by_hand(
+            "iommu=pt is on the running command line and something overrides it: look there "
+            "for iommu=nopt, iommu.passthrough=0 or a hypervisor"
         )
     is_declared = bool(_PASSTHROUGH & set(declared))
     arguments = list(declared) if is_declared else [*declared, _WANTED]
@@ -115,19 +114,19 @@ def passthrough_fix(examined: Examined) -> Fix:
     place = following.place if following and _PASSTHROUGH & following.arguments else ""
     if _PASSTHROUGH & trying(snapshot):
         text = "only the reboot is missing, which `rigops apply` does to try iommu=pt first"
-        by_hand = text
+        instead = text
     elif place:
         text = f"iommu=pt is configured ({place}): only the reboot is missing"
-        by_hand = f"{text}, `systemctl reboot`"
+        instead = f"{text}, `systemctl reboot`"
     else:
         text = "`rigops apply` adds iommu=pt to the kernel command line and reboots"
         bootloader = snapshot[BOOTLOADER].value
         chosen = configuration_of(bootloader) if bootloader else Blocker("it was not read")
-        by_hand = chosen.by_hand((_WANTED,))
+        instead = chosen.by_hand((_WANTED,))
     return Fix(
         kind="apply+reboot",
         concern="kernel_args",
         declare={"kernel_args": arguments},
         text=text,
-        by_hand=by_hand,
+        by_hand=instead,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor.finding import Fix
+from rigops.doctor.finding import Fix, fix_by_hand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,6 @@ def start(
 ) -> Fix:
     """Plan starts it too, unless it is masked."""
     if unit is not None and unit.enabled == "masked":
-        return Fix(kind="hands", text=f"sudo systemctl unmask {name}")
+        return fix_by_hand(f"sudo systemctl unmask {name}")
     text = "`rigops apply` installs and starts it"
     return Fix(kind="apply", concern=concern, declare=declare, is_declared=True, text=text)

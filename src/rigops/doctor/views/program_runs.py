@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 
 if TYPE_CHECKING:
     from rigops.probe.section import Section
@@ -26,11 +26,10 @@ UNPROVEN: Final = (
     "It never compares the copied data: fast copies may still be wrong. `rigops preflight` moves "
     "data between the cards and compares it."
 )
-FIX: Final = Fix(
-    kind="hands",
-    text="an IOMMU that translates or ACS that redirects between the cards is the usual cause: "
+FIX: Final = fix_by_hand(
+    "an IOMMU that translates or ACS that redirects between the cards is the usual cause: "
     "`rigops doctor` of the host names it. Until `rigops preflight` passes, export "
-    "NCCL_P2P_DISABLE=1 for what trains on several cards",
+    "NCCL_P2P_DISABLE=1 for what trains on several cards"
 )
 
 
