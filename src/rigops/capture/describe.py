@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
 from rigops.capture.block_devices import BOOT_FOLDERS, SWAP
-from rigops.capture.coverage import backed_up, not_backed_up
 from rigops.capture.document import (
     Backup,
     Borg,
@@ -34,8 +33,8 @@ from rigops.capture.document import (
     judged,
 )
 from rigops.capture.judge import judge
-from rigops.capture.requirements.backups import last_verified
-from rigops.capture.requirements.watched import newest_backup
+from rigops.capture.requirements.backups import last_verified, newest_backup
+from rigops.capture.requirements.places import backed_up, not_backed_up
 from rigops.concerns.borg.decide import local_path
 from rigops.doctor.views.proof import last_proof
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER

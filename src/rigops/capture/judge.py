@@ -12,9 +12,9 @@ from rigops.capture.requirements.proven_state import (
     judge_gpus,
     judge_lock,
     judge_proof,
+    judge_vault,
 )
 from rigops.capture.requirements.secrets import judge_host_keys, judge_key, judge_passphrase
-from rigops.capture.requirements.vault import judge_vault
 
 if TYPE_CHECKING:
     from rigops.capture.document import Requirement

@@ -124,4 +124,4 @@ def _counts(run: Run) -> bool:
 
 
 def state_line(line: str) -> tuple[Evidence, ...]:
-    return (Evidence(RIGOPS_STATE.name, line),)
+    return (Evidence(RIGOPS_STATE.name, line),) if line else ()

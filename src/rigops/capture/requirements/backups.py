@@ -5,18 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rigops.capture.document import Requirement
+from rigops.backup.utc import utc_text
 from rigops.capture.requirements.outcomes import by_age, by_state, failed, unknown
-from rigops.capture.requirements.watched import judge_unmanaged
+from rigops.capture.subject import state_line
 from rigops.concerns.borg import record as borg_record
+from rigops.concerns.borg.decide import find_watched
 from rigops.concerns.borg.decide import read_back as borg_settings
-from rigops.concerns.borg.state import REPOSITORY, judge_borg
+from rigops.concerns.borg.state import REPOSITORY, judge_borg, judge_watched
 from rigops.concerns.snapshots import record as snapshots_record
 from rigops.concerns.snapshots.decide import read_back as snapshot_settings
 from rigops.concerns.snapshots.state import TARGET, judge_snapshots
+from rigops.concerns.state import FAILING
 from rigops.doctor.views.copies import moment
+from rigops.probe.sections.backups import SECTION as BACKUPS
 
 if TYPE_CHECKING:
+    from rigops.capture.document import Requirement
     from rigops.capture.subject import Subject
     from rigops.concerns.borg.record import BorgState, Outcome
     from rigops.inventory.spec.model import Borg, Snapshots
@@ -30,16 +34,20 @@ def judge_backups(subject: Subject) -> list[Requirement]:
     if subject.managed_borg is not None:
         found += [_newest(subject, subject.managed_borg), _verified(subject)]
     if subject.watched_borg is not None:
-        found += judge_unmanaged(subject, subject.watched_borg)
+        watched = unknown(
+            "backup.verified",
+            f"rigops only watches the age of the backups of {subject.watched_borg.unit}",
+            "see that they are on another disk, and restore a sample with the tool itself",
+        )
+        found += [_newest_watched(subject, subject.watched_borg), watched]
     if subject.sent_snapshots is not None:
         found += _sent(subject, subject.sent_snapshots)
     if found:
         return found
     return [
-        Requirement(
-            id="backup",
-            status="fail",
-            summary="nothing is backed up to another disk or a server",
+        failed(
+            "backup",
+            "nothing is backed up to another disk or a server",
             fix="declare borg, or snapshots with send_to; then rigops apply and rigops backup",
         )
     ]
@@ -78,7 +86,7 @@ def _verified(subject: Subject) -> Requirement:
             return failed(
                 "borg.verified",
                 f"the {what} of {outcome.at} found: {outcome.error or outcome.result}",
-                line=f"{what} {outcome.at} {outcome.result}",
+                state_line(f"{what} {outcome.at} {outcome.result}"),
                 fix=f"see `journalctl -u rigops-borg-drill -u rigops-borg` there, then {drill}",
             )
     last = last_verified(state)
@@ -111,3 +119,25 @@ def _sent(subject: Subject, declared: Snapshots) -> list[Requirement]:
             one = by_age(subject, name, f"the newest snapshot on {declared.send_to}", at, fix)
         found.append(replace(one, subject=path))
     return found
+
+
+def newest_backup(subject: Subject, declared: Borg) -> str | None:
+    """By its own command, or else by the end of its unit."""
+    at = find_watched(declared, subject.snapshot[BACKUPS].or_empty).at
+    return utc_text(at) if at else None
+
+
+def _newest_watched(subject: Subject, declared: Borg) -> Requirement:
+    name, answer = declared.unit or "", subject.snapshot[BACKUPS]
+    if answer.value is None or answer.value.units is None or not answer.is_complete:
+        return unknown("backup.newest", "the units of backups were not collected whole")
+    state = judge_watched(find_watched(declared, answer.value), moment(subject.snapshot))
+    start = f"start {name} on the host"
+    if state.now:
+        return by_age(subject, "backup.newest", f"the newest backup of {name}", state.now, start)
+    unit = answer.value.unit_of(name)
+    state = state._replace(now=unit.line if unit else "", why=f"{name}: {state.why}")
+    if state.status == FAILING:
+        fix = f"see `journalctl -u {name}` on the host"
+        return failed("backup.newest", state.why, state_line(state.now), fix=fix)
+    return unknown("backup.newest", state.why, start)

@@ -1,4 +1,4 @@
-"""Common parts of the judgements of backups: failed, unknown, or by age."""
+"""Requirements that are met, are not, or are unknown; of backups by their age."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rigops.backup.utc import read_utc
 from rigops.capture.document import Requirement
 from rigops.capture.subject import state_line
 from rigops.concerns.state import AS_DECLARED, FAILING, UNKNOWN
-from rigops.doctor.finding import Evidence
+from rigops.doctor.finding import HOST, Evidence
 from rigops.doctor.views.copies import moment
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
@@ -27,15 +27,28 @@ def by_age(subject: Subject, name: str, what: str, at: str, fix: str) -> Require
     known = moment(subject.snapshot)._replace(uptime=None)
     status, summary = judge_age(what, when, known, most, most)
     if status == FAILING:
-        return failed(name, f"{summary}, the most is {span(most)}", line=at, fix=fix)
+        return failed(name, f"{summary}, the most is {span(most)}", state_line(at), fix=fix)
     if status != AS_DECLARED:
         return unknown(name, summary, "capture it again, with the clock right")
-    return Requirement(id=name, status="ok", summary=summary, evidence=state_line(at))
+    return ok(name, summary, state_line(at))
 
 
-def failed(name: str, summary: str, *, line: str = "", fix: str) -> Requirement:
+def ok(
+    name: str, summary: str, evidence: tuple[Evidence, ...] = (), *, subject: str = HOST
+) -> Requirement:
+    return Requirement(id=name, status="ok", summary=summary, subject=subject, evidence=evidence)
+
+
+def failed(
+    name: str,
+    summary: str,
+    evidence: tuple[Evidence, ...] = (),
+    *,
+    subject: str = HOST,
+    fix: str,
+) -> Requirement:
     return Requirement(
-        id=name, status="fail", summary=summary, evidence=state_line(line) if line else (), fix=fix
+        id=name, status="fail", summary=summary, subject=subject, evidence=evidence, fix=fix
     )
 
 
@@ -53,4 +66,6 @@ def by_state(state: State, name: str, fix: str) -> Requirement | None:
     """Where nothing is to be said of it, whatever its age is."""
     if state.status == UNKNOWN:
         return unknown(name, state.why)
-    return failed(name, state.why, line=state.now, fix=fix) if state.status == FAILING else None
+    if state.status == FAILING:
+        return failed(name, state.why, state_line(state.now), fix=fix)
+    return None

@@ -1,4 +1,4 @@
-"""The last apply converged, and what it made was proven with every card."""
+"""The last apply converged; what it made was proven, and its packages are on this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from rigops.capture.document import Requirement
-from rigops.capture.requirements.outcomes import unknown
+from rigops.capture.requirements.outcomes import failed, ok, unknown
 from rigops.capture.subject import state_line
 from rigops.doctor.finding import Evidence
 from rigops.doctor.views.proof import last_proof
@@ -15,6 +15,7 @@ from rigops.probe.sections.nvidia_version import SECTION as DRIVER
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.record import lockfile
 from rigops.record.journal import BEGUN, PYINFRA
+from rigops.vault.store import amount
 
 if TYPE_CHECKING:
     from rigops.capture.subject import Subject
@@ -26,38 +27,36 @@ _APPLY: Final = "rigops apply"
 _NOT_COLLECTED: Final = "the records of rigops were not collected whole"
 _FIX_RECORDS: Final = "let rigops use sudo on the host, and capture it again"
 
+_SHOWN: Final = 3
+_FIX: Final = "rigops apply, which fetches them from the host"
+
 
 def judge_apply(subject: Subject) -> Requirement:
     if subject.records is None:
         return unknown("apply", _NOT_COLLECTED, _FIX_RECORDS)
     run = subject.last_apply
     if run is None:
-        return Requirement(id="apply", status="fail", summary="no apply is on record", fix=_APPLY)
+        return failed("apply", "no apply is on record", fix=_APPLY)
     evidence = state_line(f"{run.at} {run.command or 'apply'}: {run.outcome}")
     if run.command in _UNVERIFIED or run.outcome not in _CONVERGED:
         ended = "did not end" if run.outcome == BEGUN else f"ended as {run.outcome}"
-        return Requirement(
-            id="apply",
-            status="fail",
-            summary=f"the last run, {run.command or 'apply'} at {run.at}, {ended}"
+        return failed(
+            "apply",
+            f"the last run, {run.command or 'apply'} at {run.at}, {ended}"
             f"{', and nothing verified it' if run.command == PYINFRA else ''}",
-            evidence=evidence,
+            evidence,
             fix=_APPLY,
         )
     if subject.digest and run.inventory_digest != subject.digest:
-        return Requirement(
-            id="apply",
-            status="fail",
-            summary=f"the inventory was changed since the last {run.command or 'apply'}, at "
+        return failed(
+            "apply",
+            f"the inventory was changed since the last {run.command or 'apply'}, at "
             f"{run.at}: what it declares now was never applied",
-            evidence=evidence,
+            evidence,
             fix=_APPLY,
         )
-    return Requirement(
-        id="apply",
-        status="ok",
-        summary=f"the last {run.command or 'apply'}, at {run.at}, {_ended(run.outcome)}",
-        evidence=evidence,
+    return ok(
+        "apply", f"the last {run.command or 'apply'}, at {run.at}, {_ended(run.outcome)}", evidence
     )
 
 
@@ -73,33 +72,21 @@ def judge_proof(subject: Subject) -> Requirement:
     cards = subject.examined.cards
     if last.has_failed:
         reasons = last.failed.reasons if last.failed else ()
-        return Requirement(
-            id="proof",
-            status="fail",
-            summary="the last preflight failed",
-            evidence=state_line("; ".join(reasons) or "failed_proof.json"),
+        return failed(
+            "proof",
+            "the last preflight failed",
+            state_line("; ".join(reasons) or "failed_proof.json"),
             fix="rigops preflight",
         )
     if last.proven is None:
         if len(cards) < 2 or subject.spec.p2p == "skip":  # noqa: PLR2004 - a pair
             return Requirement(id="proof", status="info", summary="no pairs of GPUs to prove")
-        return Requirement(id="proof", status="fail", summary="no preflight passed yet", fix=_APPLY)
+        return failed("proof", "no preflight passed yet", fix=_APPLY)
     evidence = state_line(f"proven.json: {last.proven.at}, {last.proven.reach}")
     if last.changed:
         changed = ", ".join(last.changed)
-        return Requirement(
-            id="proof",
-            status="fail",
-            summary=f"changed since the last proof: {changed}",
-            evidence=evidence,
-            fix=_APPLY,
-        )
-    return Requirement(
-        id="proof",
-        status="ok",
-        summary=f"preflight passed at {last.proven.at} ({last.proven.reach})",
-        evidence=evidence,
-    )
+        return failed("proof", f"changed since the last proof: {changed}", evidence, fix=_APPLY)
+    return ok("proof", f"preflight passed at {last.proven.at} ({last.proven.reach})", evidence)
 
 
 def judge_driver(subject: Subject) -> list[Requirement]:
@@ -127,11 +114,8 @@ def judge_lock(subject: Subject) -> Requirement:
     """The lockfile has what was proven on the host last."""
     locked, last = subject.locked, last_proof(subject.examined)
     if locked is None:
-        return Requirement(
-            id="lock",
-            status="fail",
-            summary="the lockfile beside the inventory has no entry of this host",
-            fix=_APPLY,
+        return failed(
+            "lock", "the lockfile beside the inventory has no entry of this host", fix=_APPLY
         )
     line = f"{lockfile.SCHEMA}: {locked.at} driver {locked.driver.version}, kernel {locked.kernel}"
     evidence = (Evidence("lockfile", line),)
@@ -140,19 +124,17 @@ def judge_lock(subject: Subject) -> Requirement:
         (proven.driver.version, proven.kernel, proven.command_line)
         != (locked.driver.version, locked.kernel, locked.kernel_args)
     ):
-        return Requirement(
-            id="lock",
-            status="fail",
-            summary=f"the lockfile has driver {locked.driver.version} with kernel {locked.kernel}, "
+        return failed(
+            "lock",
+            f"the lockfile has driver {locked.driver.version} with kernel {locked.kernel}, "
             f"the host proved {proven.driver.version} with {proven.kernel}",
-            evidence=evidence,
+            evidence,
             fix=f"{_APPLY}, or fetch the newest lockfile from git",
         )
-    return Requirement(
-        id="lock",
-        status="ok",
-        summary=f"driver {locked.driver.version}, kernel {locked.kernel}, {len(locked.gpus)} GPUs",
-        evidence=evidence,
+    return ok(
+        "lock",
+        f"driver {locked.driver.version}, kernel {locked.kernel}, {len(locked.gpus)} GPUs",
+        evidence,
     )
 
 
@@ -165,14 +147,7 @@ def judge_gpus(subject: Subject) -> list[Requirement]:
     if not cards and not _proven_cards(subject):
         return [Requirement(id="gpus", status="info", summary="no NVIDIA GPU, and none proven")]
     names = ", ".join(card.address for card in cards)
-    return [
-        Requirement(
-            id="gpus",
-            status="ok",
-            summary=f"all {len(cards)} GPUs are in the last proof: {names}",
-            evidence=_lines(cards),
-        )
-    ]
+    return [ok("gpus", f"all {len(cards)} GPUs are in the last proof: {names}", _lines(cards))]
 
 
 def _gpu_faults(subject: Subject) -> Iterator[Requirement]:
@@ -183,21 +158,19 @@ def _gpu_faults(subject: Subject) -> Iterator[Requirement]:
             yield _absent(subject, uuid, address)
     for card in cards:
         if proven and _uuid(card) and _uuid(card) not in proven:
-            yield Requirement(
-                id="gpus",
-                status="fail",
-                summary=f"{card.name} is missing from the last proof",
+            yield failed(
+                "gpus",
+                f"{card.name} is missing from the last proof",
+                _lines((card,)),
                 subject=card.subject,
-                evidence=_lines((card,)),
                 fix=f"{_APPLY}, which proves it too",
             )
     expected = subject.spec.gpus.count if subject.spec.gpus else 0
     if expected > len(cards):
-        yield Requirement(
-            id="gpus",
-            status="fail",
-            summary=f"{len(cards)} GPUs are here, declared {expected}",
-            evidence=_lines(cards),
+        yield failed(
+            "gpus",
+            f"{len(cards)} GPUs are here, declared {expected}",
+            _lines(cards),
             fix="bring them back, or declare how many there are",
         )
 
@@ -234,3 +207,43 @@ def _uuid(card: Card) -> str | None:
 
 def _lines(cards: tuple[Card, ...]) -> tuple[Evidence, ...]:
     return tuple(Evidence(SMI.name, card.smi.line) for card in cards if card.smi)
+
+
+def judge_vault(subject: Subject) -> Requirement:
+    """Every package that the lockfile names, by its digest."""
+    if subject.spec.driver is None:
+        return Requirement(id="vault", status="skipped", summary="driver is not declared")
+    locked, own = subject.locked, subject.controller
+    pinned = locked.sets[0] if locked and locked.sets else None
+    if pinned is None:
+        return failed("vault", "the lockfile names no packages of the driver", fix=_FIX)
+    evidence = (Evidence("lockfile", f"driver {pinned.version}: index {pinned.index}"),)
+    if locked and pinned.version != locked.driver.version:
+        return failed(
+            "vault",
+            f"the packages are of driver {pinned.version}, proven was {locked.driver.version}",
+            evidence,
+            fix=_FIX,
+        )
+    if own.missing or own.damaged or not own.has_index:
+        return failed(
+            "vault",
+            f"{own.vault} is incomplete: {_what(own.missing, own.damaged)}",
+            evidence,
+            fix=_FIX,
+        )
+    return ok(
+        "vault",
+        f"all {len(pinned.packages)} packages of driver {pinned.version} are in "
+        f"{own.vault} ({amount(pinned.size)}, digests checked)",
+        evidence,
+    )
+
+
+def _what(missing: tuple[str, ...], damaged: tuple[str, ...]) -> str:
+    parts = [
+        f"{len(names)} {what} ({', '.join(names[:_SHOWN])}{', …' * (len(names) > _SHOWN)})"
+        for what, names in (("missing", missing), ("damaged", damaged))
+        if names
+    ]
+    return "; ".join(parts) or "its index is missing"

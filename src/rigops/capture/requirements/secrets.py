@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rigops.capture.document import Requirement
+from rigops.capture.requirements.outcomes import failed, ok
 from rigops.capture.subject import state_line
 from rigops.doctor.finding import Evidence
 
@@ -22,32 +23,27 @@ def judge_key(subject: Subject) -> Requirement:
         return Requirement(id="borg.key", status="skipped", summary=_NO_BORG)
     own, proof = subject.controller, subject.controller.passphrase
     if state is None or not state.repository.id:
-        return Requirement(
-            id="borg.key",
-            status="fail",
-            summary=f"{declared.repository} was never opened, so its key was never exported",
+        return failed(
+            "borg.key",
+            f"{declared.repository} was never opened, so its key was never exported",
             fix="rigops apply",
         )
     evidence = state_line(f"repository {state.repository.id}")
     if own.key is None:
-        return Requirement(
-            id="borg.key",
-            status="fail",
-            summary=f"the key of {declared.repository} is not exported to {own.vault}",
-            evidence=evidence,
+        return failed(
+            "borg.key",
+            f"the key of {declared.repository} is not exported to {own.vault}",
+            evidence,
             fix="rigops apply, which exports it",
         )
     if proof.key and proof.key != own.key_digest:
-        return Requirement(
-            id="borg.key",
-            status="fail",
-            summary=f"{own.key} is another key than the repository has now",
-            evidence=evidence,
+        return failed(
+            "borg.key",
+            f"{own.key} is another key than the repository has now",
+            evidence,
             fix=f"move {own.key} away, then rigops apply, which exports it again",
         )
-    return Requirement(
-        id="borg.key", status="ok", summary=f"exported to {own.key}", evidence=evidence
-    )
+    return ok("borg.key", f"exported to {own.key}", evidence)
 
 
 def judge_passphrase(subject: Subject) -> Requirement:
@@ -56,11 +52,10 @@ def judge_passphrase(subject: Subject) -> Requirement:
     if declared is None:
         return Requirement(id="borg.passphrase", status="skipped", summary=_NO_BORG)
     if proof.state == "opened":
-        return Requirement(
-            id="borg.passphrase",
-            status="ok",
-            summary=f"passphrase_command opens {declared.repository}",
-            evidence=(Evidence("controller", "borg list, with the passphrase of this machine"),),
+        return ok(
+            "borg.passphrase",
+            f"passphrase_command opens {declared.repository}",
+            (Evidence("controller", "borg list, with the passphrase of this machine"),),
         )
     return Requirement(
         id="borg.passphrase",
