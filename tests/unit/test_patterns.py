@@ -18,7 +18,7 @@ from tests.unit.patterns import ENDLESS_S, Use, calls, growing_texts, growth, he
 MADE: dict[tuple[str, str], tuple[str | bytes, ...]] = {
     # Of models of ours, over the whole of a value that rigops itself rendered.
     ("rigops.autoinstall.preseed", "pattern"): (),
-    ("rigops.autoinstall.shape", "self.*"): (),
+    ("rigops.autoinstall.user_data_model", "self.*"): (),
     ("rigops.concerns.kernel_args.bootloader.tokens", "*{name}='"): (
         r"^[ \t]*(?:export[ \t]+)?GRUB_CMDLINE_LINUX=",
     ),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from rigops.dataclass import dataclass
 from rigops.doctor.card import find_cards
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rigops.inventory.spec import RigSpec
     from rigops.power import Neighbor
     from rigops.probe.snapshot import HostSnapshot
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -40,3 +42,13 @@ class Examined:
     def views(self) -> dict[object, object]:
         """Results that were computed once, by the function that computed them."""
         return {}
+
+
+def once(view: Callable[[Examined], Value]) -> Callable[[Examined], Value]:
+    @wraps(view)
+    def asked(examined: Examined) -> Value:
+        if view not in examined.views:
+            examined.views[view] = view(examined)
+        return cast("Value", examined.views[view])
+
+    return asked

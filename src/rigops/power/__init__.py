@@ -3,6 +3,8 @@
 from rigops.power.budget import (
     CIRCUIT_SHARE,
     EFFICIENCY,
+    KINDS,
+    SHARES,
     STEADY_SHARE,
     Budget,
     EqualLimit,
@@ -10,6 +12,7 @@ from rigops.power.budget import (
     Share,
     Supply,
     Wall,
+    describe_excess,
     fitting,
     reckon,
 )
@@ -17,7 +20,6 @@ from rigops.power.circuits import Neighbor, odd_breaker, sharing
 from rigops.power.energy import Energy, energy
 from rigops.power.host_power import Feeds, HostPower, Neighbors, from_inventory
 from rigops.power.loads import KnownCard, Load, loads_of
-from rigops.power.words import KINDS, SHARES, describe_excess
 
 __all__ = [
     "CIRCUIT_SHARE",

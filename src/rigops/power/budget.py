@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rigops.inventory.spec.model import Circuit, Psu
     from rigops.power.loads import Load
 
@@ -24,6 +26,17 @@ CPU_WATTS: Final = 150.0  # an estimate too
 _ROUNDING: Final = 1e-6  # watts
 
 Kind = Literal["steady", "peak", "circuit"]
+
+KINDS: Final[Mapping[Kind, str]] = {
+    "steady": "under lasting load",
+    "peak": "in peaks of milliseconds",
+    "circuit": "from the wall",
+}
+SHARES: Final[Mapping[Kind, str]] = {
+    "steady": f"{STEADY_SHARE:.0%} of its watts",
+    "peak": "all its watts",
+    "circuit": f"{CIRCUIT_SHARE:.0%} of the breaker",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,4 +315,11 @@ def _strained(wall: Wall, group: Sequence[Supply]) -> Excess:
         allowed=wall.allowed,
         addresses=tuple(load.address for one in group for load in one.loads),
         factor=_shrink(wall.watts * EFFICIENCY, wall.allowed * EFFICIENCY, fixed),
+    )
+
+
+def describe_excess(excess: Excess) -> str:
+    return (
+        f"{excess.where}: {excess.watts:.0f} W {KINDS[excess.kind]}, above the safe "
+        f"{excess.allowed:.0f} W ({SHARES[excess.kind]})"
     )

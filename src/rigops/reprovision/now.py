@@ -1,7 +1,8 @@
-"""A host as capture describes it now, to be compared."""
+"""A host as capture describes it now: with the driver and the packages that it really has."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rigops.capture import controller
@@ -12,11 +13,11 @@ from rigops.capture.subject import Subject
 from rigops.doctor.examined import Examined
 from rigops.errors import REPORT_IT, HostError, Problem, RigopsError
 from rigops.hosts.access import Chosen
+from rigops.probe.package_names import RUN_FILE, is_driver
 from rigops.probe.sections.nvidia_version import SECTION as DRIVER
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import journal, lockfile
-from rigops.reprovision.driver_packages import with_installed, with_loaded
 
 if TYPE_CHECKING:
     from rigops.capture.document import Capture
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from rigops.concerns.concern import HostRequest
     from rigops.hosts.access import HostAccess
     from rigops.hosts.console import Console
+    from rigops.probe.sections.nvidia_version import NvidiaVersion
+    from rigops.probe.sections.packages import Packages
+    from rigops.probe.snapshot import Answer
     from rigops.vault.store import Store
 
 
@@ -54,3 +58,30 @@ def describe_now(
         )
     )
     return with_installed(with_loaded(found, snapshot[DRIVER]), snapshot[PACKAGES].value)
+
+
+def with_loaded(now: Capture, loaded: Answer[NvidiaVersion]) -> Capture:
+    """Without a driver where none is loaded."""
+    is_absent = loaded.is_complete and not (loaded.value and loaded.value.is_loaded)
+    return replace(now, driver=None) if is_absent else now
+
+
+def with_installed(now: Capture, packages: Packages | None) -> Capture:
+    """Where packages were not collected, nothing is left out."""
+    if now.driver is None or packages is None:
+        return now
+    installed = {(one.name, one.version) for one in packages.driver}
+    return replace(
+        now,
+        driver=replace(
+            now.driver,
+            packages=tuple(
+                one
+                for one in now.driver.packages
+                # The probe asks for no others.
+                if (one.name, one.version) in installed
+                or one.name == RUN_FILE
+                or not is_driver(one.name)
+            ),
+        ),
+    )

@@ -36,7 +36,7 @@ from rigops.reprovision.compare import (
     overall,
     replaced_gpus,
 )
-from rigops.reprovision.driver_packages import with_installed, with_loaded
+from rigops.reprovision.now import with_installed, with_loaded
 
 FIRST = Gpu(
     uuid="GPU-1",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rigops.reprovision import host_keys, trust
+from rigops.reprovision import data, trust
 from rigops.transport import TransportError
 
 CAPTURED, OTHER = "SHA256:captured", "SHA256:other"
@@ -33,12 +33,12 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_accepted(found: Any, why: str) -> TransportError:
         return TransportError("key_changed", f"{found.fingerprint}: {why}", host="rig")
 
-    monkeypatch.setattr(host_keys, "_RELOAD_PAUSE_S", 0)
+    monkeypatch.setattr(data, "_RELOAD_PAUSE_S", 0)
     monkeypatch.setattr(trust, "not_accepted", not_accepted)
 
 
 def test_a_connection_refused_meanwhile_and_the_old_key_are_waited_for() -> None:
-    found = host_keys.introduce_reloaded(answering(OTHER, REFUSED, REFUSED, CAPTURED), [CAPTURED])
+    found = data.introduce_reloaded(answering(OTHER, REFUSED, REFUSED, CAPTURED), [CAPTURED])
 
     assert found.fingerprint == CAPTURED
 
@@ -48,4 +48,4 @@ def test_a_connection_refused_meanwhile_and_the_old_key_are_waited_for() -> None
 )
 def test_what_stays_wrong_is_said(answer: str | TransportError, said: str) -> None:
     with pytest.raises(TransportError, match=said):
-        host_keys.introduce_reloaded(answering(answer), [CAPTURED])
+        data.introduce_reloaded(answering(answer), [CAPTURED])

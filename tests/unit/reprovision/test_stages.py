@@ -9,9 +9,9 @@ import pytest
 
 from rigops.capture.document import Capture, Disk, FileSystem, Mount, PublicKey, User
 from rigops.errors import RigopsError
-from rigops.reprovision import bootstrap, host_keys, mounts, restore
+from rigops.reprovision import bootstrap, data, mounts, restore
 from rigops.reprovision.bootstrap import Account
-from rigops.reprovision.host_keys import key_files
+from rigops.reprovision.data import key_files
 from rigops.reprovision.mounts import LostMount, captured_mounts, lost_mounts
 from rigops.reprovision.restore import (
     is_still_there,
@@ -163,9 +163,9 @@ def test_what_is_remembered_is_read_again_and_damage_is_nothing(tmp_path: Path) 
         mounts.MOUNT,
         restore.LOOK,
         restore.SHOW,
-        host_keys.SHOW,
-        host_keys.IS_BESIDE,
-        host_keys.RELOAD,
+        data.SHOW,
+        data.IS_BESIDE,
+        data.RELOAD,
     ],
 )
 def test_scripts_are_read_by_every_shell(script: str, shell: str) -> None:

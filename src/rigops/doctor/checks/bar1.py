@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.check import Check
+from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.once import once
 from rigops.doctor.views import board, proof
 from rigops.doctor.views.cards import judge_answering
 from rigops.numbers import whole

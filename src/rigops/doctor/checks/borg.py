@@ -18,8 +18,8 @@ from rigops.concerns.borg.state import (
     judge_watched,
 )
 from rigops.doctor.check import Check
+from rigops.doctor.examined import once
 from rigops.doctor.finding import HOST, Evidence, Finding, fix_by_hand
-from rigops.doctor.once import once
 from rigops.doctor.views import copies
 from rigops.probe.sections.backups import SECTION as BACKUPS
 from rigops.probe.sections.boot import SECTION as BOOT

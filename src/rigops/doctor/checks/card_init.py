@@ -11,8 +11,8 @@ from rigops.catalog import find_init_codes
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.checks import bar1, presence
+from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
-from rigops.doctor.once import once
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import answers, subject_of
 from rigops.probe.address import normal

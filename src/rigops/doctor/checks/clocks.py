@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix, fix_by_hand
-from rigops.doctor.views import gpu_settings, reported
+from rigops.doctor.views import reported
 from rigops.doctor.views.cards import chosen
+from rigops.doctor.views.declared import CARD_NEEDS, judge_card
 from rigops.doctor.views.reported import NotReported
 from rigops.inventory.spec import choice as per_gpu
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -151,7 +152,7 @@ def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
     return min((cap for cap in caps if cap), default=None) if smi.mhz_max_sm else None
 
 
-@Check("clk.app", needs=gpu_settings.NEEDS, fixes=("apply", "hands"), keys=frozenset({_KEY}))
+@Check("clk.app", needs=CARD_NEEDS, fixes=("apply", "hands"), keys=frozenset({_KEY}))
 @reported.each_card("the cards have the declared clocks", evidence=r"(^|/)(applications_)?clocks/")
 def declared(examined: Examined, card: Card, _: SmiGpu) -> Finding:
     """The cards have the declared clocks.
@@ -167,7 +168,7 @@ def declared(examined: Examined, card: Card, _: SmiGpu) -> Finding:
             "unknown", "gpu_clocks names cards by UUID, and which is this one is not known"
         )
     declare = {_KEY: per_gpu.declaration(clocks, _written)} if clocks else {}
-    found = gpu_settings.judge(examined, card, "clk.app", declare)
+    found = judge_card(examined, card, "clk.app", declare)
     return found or Finding("skipped", "no clocks are declared for this card")
 
 

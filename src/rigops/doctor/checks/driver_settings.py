@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
-from rigops.doctor.views import driver_state, gpu_settings
+from rigops.doctor.views import driver_state
+from rigops.doctor.views.declared import CARD_NEEDS, judge_card
 from rigops.probe.sections.nvidia_params import SECTION as NVIDIA_PARAMS
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -99,7 +100,7 @@ def _value(text: str) -> int | str:
 
 @Check(
     "drv.persist",
-    needs=(NVIDIA_VERSION, *gpu_settings.NEEDS),
+    needs=(NVIDIA_VERSION, *CARD_NEEDS),
     fixes=("apply", "hands"),
     keys=frozenset({_PERSISTENCE}),
 )
@@ -128,7 +129,7 @@ def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
     is_off = all(is_on is False for _, is_on in cards)
     found = []
     for card, is_on in cards:
-        one = gpu_settings.judge(examined, card, "drv.persist", declare)
+        one = judge_card(examined, card, "drv.persist", declare)
         if one is None and is_on is False:
             one = _off(examined, "every card" if is_off else card.name)
         if one and one.status != "ok":

@@ -9,8 +9,9 @@ from rigops.concerns.gpu_tuning.state import TOLERANCE_WATTS
 from rigops.concerns.thermal_guard.record import lowered
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
-from rigops.doctor.views import gpu_settings, reported
+from rigops.doctor.views import reported
 from rigops.doctor.views.cards import chosen
+from rigops.doctor.views.declared import CARD_NEEDS, judge_card
 from rigops.doctor.views.reported import NotReported
 from rigops.inventory.spec import choice as per_gpu
 from rigops.inventory.spec.gpu import written_limit
@@ -30,7 +31,7 @@ _SILENTLY = (
 )
 
 
-@Check("pwr.limit", needs=gpu_settings.NEEDS, fixes=("apply", "hands"), keys=frozenset({_KEY}))
+@Check("pwr.limit", needs=CARD_NEEDS, fixes=("apply", "hands"), keys=frozenset({_KEY}))
 @reported.each_card(
     "every card has the power limit it should have", evidence=r"power_readings.*power_limit"
 )
@@ -52,7 +53,7 @@ def limit(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
             "unknown", "gpu_power_limit names cards by UUID, and which is this one is not known"
         )
     declare = {_KEY: per_gpu.declaration(declared, written_limit)} if declared else {}
-    found = gpu_settings.judge(examined, card, "pwr.limit", declare)
+    found = judge_card(examined, card, "pwr.limit", declare)
     if found is None:
         return _guarded(examined, smi) or _undeclared(card, smi)
     watts = _watts(smi, choice.value) if choice and choice.value else None

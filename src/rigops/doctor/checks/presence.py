@@ -10,8 +10,8 @@ from rigops.catalog import find_gpu
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.check import Check
+from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
-from rigops.doctor.once import once
 from rigops.doctor.views import driver_state, pcie
 from rigops.doctor.views.cards import answers, evidence_of, lost_cards, subject_of
 from rigops.probe.address import normal

@@ -11,7 +11,8 @@ from rigops.concerns.monitoring import NAME, record
 from rigops.concerns.registry import in_this_version
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.views import driver_advice, owned_units
+from rigops.doctor.views import driver_advice
+from rigops.doctor.views.declared import start_unit
 from rigops.doctor.views.driver_state import CONCERN
 from rigops.errors import RigopsError
 from rigops.json_fields import readable
@@ -214,7 +215,7 @@ def _stopped(
     """Apply starts none of them while one is masked."""
     timer = state.units.get(name)
     what = "is not installed" if timer is None else timer.in_words
-    fixes = [owned_units.start(one, state.units.get(one), NAME) for one in (name, *stopped)]
+    fixes = [start_unit(one, state.units.get(one), NAME) for one in (name, *stopped)]
     fix = next((one for one in fixes if not one.by_apply), fixes[0]) if is_declared else None
     why = _WHY if name == _TIMER else "The textfile of `metrics` is not written."
     return Finding("warn", f"the timer {what}", subject=name, why=why, fix=fix)

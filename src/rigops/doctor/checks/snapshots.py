@@ -15,8 +15,8 @@ from rigops.concerns.snapshots.decide import (
 )
 from rigops.concerns.snapshots.state import AGE, TARGET, UNPRUNED, judge_snapshots
 from rigops.doctor.check import Check
+from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
-from rigops.doctor.once import once
 from rigops.doctor.views import copies
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE

@@ -9,7 +9,8 @@ from rigops.concerns.thermal_guard import NAME, record
 from rigops.concerns.thermal_guard.decide import UNIT, unwatchable
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.views import owned_units, reported
+from rigops.doctor.views import reported
+from rigops.doctor.views.declared import start_unit
 from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -302,4 +303,4 @@ def _start(unit: OwnedUnit | None, limit: ThermalLimit) -> Fix:
         "margin": limit.margin_celsius,
     }
     declared = {name: value for name, value in degrees.items() if value is not None}
-    return owned_units.start(UNIT, unit, NAME, {"thermal_limit": declared})
+    return start_unit(UNIT, unit, NAME, {"thermal_limit": declared})

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.preconditions.firmware import in_the_bios
-from rigops.doctor.once import once
+from rigops.doctor.examined import once
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.firmware import Cpu, Firmware
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG

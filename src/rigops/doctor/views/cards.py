@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from rigops.doctor import views
+from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding
-from rigops.doctor.once import once
 from rigops.inventory.spec.choice import choose, uuids_of
 from rigops.probe import lost_cards as lost
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI

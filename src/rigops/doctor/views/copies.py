@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.backup.ages import Moment
 from rigops.concerns.state import FAILING, HELD, IN_DOUBT, SELF_CHECK, State
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.views import owned_units
+from rigops.doctor.views.declared import start_unit
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
@@ -48,7 +48,7 @@ def judged(examined: Examined, unit: str, path: str, judge: Judge) -> Finding | 
         return Finding("unknown", "the records of rigops were not collected whole")
     text = answer.value.records.get(path)
     if text is None and f"{unit}.timer" not in answer.value.units:
-        fix = owned_units.start(unit, None, _concern(unit))
+        fix = start_unit(unit, None, _concern(unit))
         return Finding("warn", "the timer is not installed, and nothing ran yet", fix=fix)
     states = judge(text, moment(examined.snapshot))
     return states if len(states) > 1 else finding(states[0], journal(unit))
@@ -61,7 +61,7 @@ def stopped_timer(examined: Examined, unit: str, found: Finding | list[State]) -
     if not is_known or (timer is not None and timer.runs):
         return None
     what = "is not installed" if timer is None else timer.in_words
-    fix = owned_units.start(f"{unit}.timer", timer, _concern(unit))
+    fix = start_unit(f"{unit}.timer", timer, _concern(unit))
     return Finding("fail", f"the timer {what}", subject=f"{unit}.timer", fix=fix)
 
 

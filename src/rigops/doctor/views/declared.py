@@ -1,10 +1,11 @@
-"""Judgements of the concerns' judges, as findings."""
+"""Judgements of the concerns' judges as findings, and the fix for a unit that does not run."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, cast
 
+from rigops.concerns.gpu_tuning.concern import GPU_TUNING
 from rigops.concerns.state import (
     AS_DECLARED,
     DIFFERS,
@@ -18,14 +19,21 @@ from rigops.concerns.state import (
 )
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rigops.concerns.concern import Concern, States
     from rigops.concerns.state import State
+    from rigops.doctor.card import Card
     from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
+    from rigops.probe.sections.rigops_state import OwnedUnit
+
+CARD_NEEDS: Final = (SMI, RIGOPS_STATE, BOOT)  # of judge_card
 
 _GRAVEST_FIRST: Final[Mapping[str, Status]] = {
     REFUSED: "fail",
@@ -99,6 +107,27 @@ def judge(
         advised = _fix(concern.name, judged.blocker, worst, declare)
     why = _WHY if worst == DIFFERS else ""
     return Finding(_GRAVEST_FIRST[worst], summary, evidence, why=why, fix=advised)
+
+
+def judge_card(
+    examined: Examined, card: Card, check: str, declare: Mapping[str, object]
+) -> Finding | None:
+    """Of gpu_tuning's judge on a card."""
+    place = card.smi and (card.smi.address or card.smi.uuid)
+    return judge(examined, GPU_TUNING, check, f"gpu {place}", declare=declare)
+
+
+def start_unit(
+    name: str,
+    unit: OwnedUnit | None,
+    concern: str,
+    declare: Mapping[str, object] | None = None,
+) -> Fix:
+    """Apply starts it too, unless it is masked."""
+    if unit is not None and unit.enabled == "masked":
+        return fix_by_hand(f"sudo systemctl unmask {name}")
+    text = "`rigops apply` installs and starts it"
+    return Fix(kind="apply", concern=concern, declare=declare, is_declared=True, text=text)
 
 
 def _fix(concern: str, blocker: str, status: str, declare: Mapping[str, object] | None) -> Fix:

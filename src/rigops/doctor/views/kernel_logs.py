@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from rigops.dataclass import dataclass
 from rigops.doctor.card import logged_cards
+from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence
-from rigops.doctor.once import once
 from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG

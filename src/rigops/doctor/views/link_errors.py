@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
+from rigops.doctor.examined import once
 from rigops.doctor.finding import HOST, Evidence
-from rigops.doctor.once import once
 from rigops.doctor.views import kernel_logs, pcie
 from rigops.probe import pcie_routes
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
+from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence
-from rigops.doctor.once import once
 from rigops.probe.pcie_routes import route_to
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG

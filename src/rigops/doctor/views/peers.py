@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
+from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding
-from rigops.doctor.once import once
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_p2p import WRITE as P2P_WRITE
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
