@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Final, ParamSpec
+from typing import Final, ParamSpec, TypeVar
 
 from rigops.dataclass import dataclass
 
 P = ParamSpec("P")
+E = TypeVar("E", bound="RigopsError")
 
 REPORT_IT: Final = "this is a bug in rigops; report it with the output of -v"
 
@@ -45,11 +46,12 @@ class UsageError(RigopsError):
     """The command or the inventory is wrong; no host was changed."""
 
 
-def _of_one_problem(problem: Callable[P, Problem]) -> Callable[P, UsageError]:
-    return lambda *args, **fields: UsageError(problem(*args, **fields))
+def _of_one(problem: Callable[P, Problem], error: Callable[[Problem], E]) -> Callable[P, E]:
+    return lambda *args, **fields: error(problem(*args, **fields))
 
 
-usage_error = _of_one_problem(Problem)
+rigops_error = _of_one(Problem, RigopsError)
+usage_error = _of_one(Problem, UsageError)
 
 
 @dataclass(frozen=True)

@@ -83,17 +83,7 @@ def describe(subject: Subject) -> Capture:
         backed_up=backed_up(subject),
         not_backed_up=tuple(one.path for one in not_backed_up(subject)),
         users=tuple(
-            User(
-                name=one.name,
-                uid=one.uid,
-                gid=one.gid,
-                home=one.home,
-                shell=one.shell,
-                groups=one.groups,
-                is_login=one.name == subject.login,
-                authorized_keys=one.authorized_keys,
-            )
-            for one in identity.people or ()
+            User(**vars(one), is_login=one.name == subject.login) for one in identity.people or ()
         ),
         keys=tuple(
             key for path, line in identity.own_keys.items() for key in _public((line,), path)
@@ -162,14 +152,7 @@ def _driver(subject: Subject) -> Driver | None:
         flavor=locked.driver.flavor,
         proven_at=locked.at,
         packages=tuple(
-            Package(
-                name=one.name,
-                version=one.version,
-                architecture=one.architecture,
-                sha256=one.sha256,
-                size=one.size,
-                is_in_vault=f"{one.name} {one.version}" not in absent,
-            )
+            Package(**vars(one), is_in_vault=f"{one.name} {one.version}" not in absent)
             for one in (pinned.packages if pinned else ())
         ),
     )

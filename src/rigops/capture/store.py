@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rigops.capture.document import document, parse
-from rigops.errors import Problem, RigopsError
+from rigops.errors import RigopsError, rigops_error
 from rigops.probe.bundles.saving import save
 
 if TYPE_CHECKING:
@@ -136,20 +136,16 @@ def _prune(above: Path) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> RigopsError:
-    return RigopsError(
-        Problem(
-            message=f"cannot store the capture in {path}: {error.strerror or error}",
-            key="rigops_vault",
-            fix="make the folder writable, free space there, or declare another one",
-        )
+    return rigops_error(
+        message=f"cannot store the capture in {path}: {error.strerror or error}",
+        key="rigops_vault",
+        fix="make the folder writable, free space there, or declare another one",
     )
 
 
 def _unreadable(path: Path, error: Exception) -> RigopsError:
-    return RigopsError(
-        Problem(
-            message=f"cannot read {path}: {error}",
-            file=str(path),
-            fix="move it away; the capture before it is used then",
-        )
+    return rigops_error(
+        message=f"cannot read {path}: {error}",
+        file=str(path),
+        fix="move it away; the capture before it is used then",
     )

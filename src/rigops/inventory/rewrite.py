@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigops import atomic_file, regular_file
 from rigops.dataclass import dataclass
-from rigops.errors import Problem, RigopsError, UsageError
+from rigops.errors import UsageError, rigops_error
 from rigops.inventory.editing import edits, line_of
 from rigops.inventory.load import load
 from rigops.inventory.merge import can_merge, merge
@@ -71,21 +71,17 @@ def write(wanted: Rewrite, keys: Mapping[str, Key[Any]]) -> None:
     try:
         atomic_file.replace_own(wanted.path, wanted.text, was=wanted.before)
     except OSError as error:
-        raise RigopsError(
-            Problem(
-                message=f"not written: {error.strerror}",
-                file=str(wanted.path),
-                fix="write the lines of the diff yourself, or make the file yours and run it again",
-            )
+        raise rigops_error(
+            message=f"not written: {error.strerror}",
+            file=str(wanted.path),
+            fix="write the lines of the diff yourself, or make the file yours and run it again",
         ) from error
     if _read(wanted.path, None, keys) != wanted.reading:
         atomic_file.replace_own(wanted.path, wanted.before, was=wanted.text)
-        raise RigopsError(
-            Problem(
-                message="declared something else once it was written, so the old file is back",
-                file=str(wanted.path),
-                fix="write the lines of the diff yourself",
-            )
+        raise rigops_error(
+            message="declared something else once it was written, so the old file is back",
+            file=str(wanted.path),
+            fix="write the lines of the diff yourself",
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rigops.dataclass import dataclass
-from rigops.errors import Problem, RigopsError
+from rigops.errors import RigopsError, rigops_error
 from rigops.transport import HostKeyPolicy, TransportError, connect, with_password
 from rigops.transport.errors import clean
 from rigops.transport.login_key import login_key
@@ -353,4 +353,4 @@ def _privilege(connection: Connection, password: str) -> Privilege | None:
 
 
 def _failed(host: str, message: str, fix: str) -> RigopsError:
-    return RigopsError(Problem(message=message, host=host, fix=fix))
+    return rigops_error(message=message, host=host, fix=fix)

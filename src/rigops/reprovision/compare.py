@@ -31,7 +31,7 @@ _NOT_DECLARED: Final = "no driver is declared, so none was installed: declare it
 _NOT_LOADED: Final = "declared, and not loaded: see rigops doctor"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Compared:
     """`note`: what it means, or what to do."""
 
@@ -143,9 +143,7 @@ def _arguments(before: Capture, after: Capture) -> Iterator[Compared]:
         )
     for word in dict.fromkeys(new):
         if word not in old:
-            yield Compared(
-                subject=f"kernel argument {word}", verdict="other", before=ABSENT, after="live"
-            )
+            yield Compared(f"kernel argument {word}", "other", ABSENT, "live")
 
 
 def _driver(before: Capture, after: Capture) -> Iterator[Compared]:
@@ -155,9 +153,7 @@ def _driver(before: Capture, after: Capture) -> Iterator[Compared]:
     if new is None:
         is_declared = after.declared.driver is not None
         note = _NOT_LOADED if is_declared else _NOT_DECLARED
-        yield Compared(
-            subject="driver", verdict="worse", before=old.version, after=ABSENT, note=note
-        )
+        yield Compared("driver", "worse", old.version, ABSENT, note=note)
         return
     yield from _same_or("driver", f"{old.version} {old.flavor}", f"{new.version} {new.flavor}")
     if not old.packages:
@@ -206,13 +202,7 @@ def _gpus(before: Capture, after: Capture, *, adopts_parts: bool) -> Iterator[Co
             )
             yield from _card(old, by_address[old.address])
         elif (new := now.get(old.uuid)) is None:
-            yield Compared(
-                subject=f"GPU {old.address}",
-                verdict="worse",
-                before=old.uuid,
-                after=ABSENT,
-                note="not on the bus",
-            )
+            yield Compared(f"GPU {old.address}", "worse", old.uuid, ABSENT, note="not on the bus")
         else:
             yield Compared(
                 subject=f"GPU {old.address}",
@@ -225,9 +215,7 @@ def _gpus(before: Capture, after: Capture, *, adopts_parts: bool) -> Iterator[Co
     known = {one.uuid for one in before.gpus} | {one.after for one in replaced.values()}
     for added in after.gpus:
         if added.uuid and added.uuid not in known:
-            yield Compared(
-                subject=f"GPU {added.address}", verdict="better", before=ABSENT, after=added.uuid
-            )
+            yield Compared(f"GPU {added.address}", "better", ABSENT, added.uuid)
 
 
 def _nameless(before: Capture, after: Capture) -> list[Gpu]:
@@ -251,12 +239,13 @@ def _card(old: Gpu, new: Gpu) -> Iterator[Compared]:
         )
 
 
-def _more(subject: str, old: float | None, new: float | None, text: object) -> Iterator[Compared]:
-    assert callable(text)  # noqa: S101 - a bound str.format
+def _more(
+    subject: str, old: float | None, new: float | None, text: Callable[[float], str]
+) -> Iterator[Compared]:
     if old is None or new is None:
         return
     verdict: Verdict = "same" if old == new else "better" if new > old else "worse"
-    yield Compared(subject=subject, verdict=verdict, before=text(old), after=text(new))
+    yield Compared(subject, verdict, text(old), text(new))
 
 
 def _p2p(before: Capture, after: Capture) -> Iterator[Compared]:
@@ -264,9 +253,7 @@ def _p2p(before: Capture, after: Capture) -> Iterator[Compared]:
     if old is None:
         return
     if new is None:
-        yield Compared(
-            subject="P2P", verdict="worse", before=_no_access(old) or old.level, after="not proven"
-        )
+        yield Compared("P2P", "worse", _no_access(old) or old.level, "not proven")
         return
     if not _no_access(old) and not _no_access(new):
         yield from _more_level(old.level, new.level)
@@ -287,7 +274,7 @@ def _p2p(before: Capture, after: Capture) -> Iterator[Compared]:
         )
     if same:
         count = f"{same} of {len(old.pairs)} pairs"
-        yield Compared(subject="P2P pairs", verdict="same", before=count, after="as before")
+        yield Compared("P2P pairs", "same", count, "as before")
 
 
 def _no_access(p2p: P2p) -> str:
@@ -296,7 +283,7 @@ def _no_access(p2p: P2p) -> str:
 
 def _more_level(old: str, new: str) -> Iterator[Compared]:
     verdict: Verdict = "same" if old == new else "better" if new > old else "worse"
-    yield Compared(subject="P2P proof", verdict=verdict, before=old, after=new)
+    yield Compared("P2P proof", verdict, old, new)
 
 
 def _rank(verdict: str) -> int:
@@ -335,7 +322,7 @@ def _borg(before: Capture, after: Capture) -> Iterator[Compared]:
         return
     new = after.borg.version if after.borg else None
     if new is None:
-        yield Compared(subject="borg", verdict="worse", before=old, after=ABSENT)
+        yield Compared("borg", "worse", old, ABSENT)
         return
     is_older = _numbers(new) < _numbers(old)
     yield from _same_or("borg", old, new, "worse" if is_older else "other", "older" * is_older)
@@ -411,11 +398,7 @@ def _users(before: Capture, after: Capture) -> Iterator[Compared]:
         if new is None:
             add = f"useradd --uid {one.uid} --home-dir {one.home} --shell {one.shell} {one.name}"
             yield Compared(
-                subject=f"user {one.name}",
-                verdict="other",
-                before=_who(one),
-                after=ABSENT,
-                note=f"to have it again: {add}",
+                f"user {one.name}", "other", _who(one), ABSENT, note=f"to have it again: {add}"
             )
             continue
         lost = sorted(set(one.groups) - set(new.groups))

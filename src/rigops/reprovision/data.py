@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from rigops.backup.borg import BorgEngine
 from rigops.backup.btrfs import BtrfsEngine
 from rigops.backup.engine import BackupError, RestoreRequest
-from rigops.errors import Problem, RigopsError
+from rigops.errors import RigopsError, rigops_error
 from rigops.hosts.access import Chosen
 from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
 from rigops.reprovision import trust
@@ -143,12 +143,10 @@ class BackedUpData:
     def _confirm_newer(self, planned: PlannedRestore) -> None:
         path, at, newer = planned.path, planned.at, planned.newer_text
         if not self._console.can_answer:
-            raise RigopsError(
-                Problem(
-                    message=f"{path} has files that are newer than the backup of {at}: {newer}",
-                    host=self._request.name,
-                    fix="run it at a terminal, or move them away first",
-                )
+            raise rigops_error(
+                message=f"{path} has files that are newer than the backup of {at}: {newer}",
+                host=self._request.name,
+                fix="run it at a terminal, or move them away first",
             )
         text = f"{path} has files newer than the backup of {at} ({newer}). "
         if not self._console.agrees(f"{text}Restore it, and move all that is there aside?"):
@@ -226,12 +224,10 @@ def restore_host_keys(
     for path in _with_public(key_files(capture)):
         borg.restore(RestoreRequest(path=path, in_place=True, of=of), dry_run=False)
     if not has_captured_keys(capture, run):
-        raise RigopsError(
-            Problem(
-                message="the host keys in the backup are not the captured ones",
-                host=host,
-                fix=f"see {_FOLDER}/*.before-restore-*, which are the keys of the new system",
-            )
+        raise rigops_error(
+            message="the host keys in the backup are not the captured ones",
+            host=host,
+            fix=f"see {_FOLDER}/*.before-restore-*, which are the keys of the new system",
         )
 
 
@@ -244,12 +240,10 @@ def put_in_force(capture: Capture, host: str, run: RunAsRoot) -> None:
     """The running sshd reads them once all are there and right."""
     answer = run(["sh", "-c", RELOAD, "rigops", *key_files(capture)], _RUN_S)
     if answer.exit_code != 0:
-        raise RigopsError(
-            Problem(
-                message=f"sshd does not take the restored host keys: {clean(answer.stderr)}",
-                host=host,
-                fix="see sshd -t there",
-            )
+        raise rigops_error(
+            message=f"sshd does not take the restored host keys: {clean(answer.stderr)}",
+            host=host,
+            fix="see sshd -t there",
         )
 
 

@@ -16,7 +16,7 @@ from rigops.converge.concerns import Selection
 from rigops.converge.errors import host_error
 from rigops.converge.request import RunOptions
 from rigops.dataclass import dataclass
-from rigops.errors import HostError, Problem, RigopsError, UsageError
+from rigops.errors import HostError, RigopsError, UsageError, rigops_error
 from rigops.hosts.access import Chosen, HostAccess
 from rigops.hosts.run_records import Beginning, record, record_there
 from rigops.reprovision import state, trust
@@ -265,9 +265,7 @@ class _Run:
         if (result.error or result.blocked) and self._moves_settings():
             result = self._apply_once()
         if result.error is not None:
-            raise RigopsError(
-                Problem(message=result.error.message, fix=result.error.fix, host=result.host)
-            )
+            raise rigops_error(message=result.error.message, fix=result.error.fix, host=result.host)
         if result.blocked:
             # Data comes back all the same, and the comparison shows what is wrong.
             reasons = "; ".join(f"{one.concern}: {one.reason}" for one in result.blocked)
@@ -275,12 +273,10 @@ class _Run:
             return
         if result.outcome not in {"changed", "converged"}:
             reasons = "; ".join(result.reboot_reasons) or result.outcome
-            raise RigopsError(
-                Problem(
-                    message=f"not finished: {reasons}",
-                    host=result.host,
-                    fix="run this again with --reboot auto",
-                )
+            raise rigops_error(
+                message=f"not finished: {reasons}",
+                host=result.host,
+                fix="run this again with --reboot auto",
             )
 
     def _apply_once(self) -> HostResult:
@@ -348,17 +344,13 @@ class _Run:
             fleet.plan()
             (result,) = fleet.results
         if result.error is not None:
-            raise RigopsError(
-                Problem(message=result.error.message, fix=result.error.fix, host=result.host)
-            )
+            raise rigops_error(message=result.error.message, fix=result.error.fix, host=result.host)
         if result.pending:
             left = ", ".join(one.subject for one in result.plan.changes) or "a reboot"
-            raise RigopsError(
-                Problem(
-                    message=f"still not as declared after apply: {left}",
-                    host=result.host,
-                    fix="see rigops plan",
-                )
+            raise rigops_error(
+                message=f"still not as declared after apply: {left}",
+                host=result.host,
+                fix="see rigops plan",
             )
 
     # Compare

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
-from rigops.errors import Problem, RigopsError
+from rigops.errors import rigops_error
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
@@ -92,11 +92,9 @@ def lost_mounts(capture: Capture, run: RunAsRoot) -> tuple[LostMount, ...]:
     words = [word for one in wanted for word in (one.uuid, one.at)]
     answer = run(["sh", "-c", LOOK, "rigops", *words], _RUN_S)
     if answer.exit_code != 0:
-        raise RigopsError(
-            Problem(
-                message=f"what is mounted could not be read: {clean(answer.stderr)}",
-                fix="see findmnt there",
-            )
+        raise rigops_error(
+            message=f"what is mounted could not be read: {clean(answer.stderr)}",
+            fix="see findmnt there",
         )
     states = answer.stdout.decode(errors="replace").split()
     return tuple(

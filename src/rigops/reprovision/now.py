@@ -11,7 +11,7 @@ from rigops.capture.describe import describe
 from rigops.capture.flow import probe_whole
 from rigops.capture.subject import Subject
 from rigops.doctor.examined import Examined
-from rigops.errors import REPORT_IT, HostError, Problem, RigopsError
+from rigops.errors import REPORT_IT, HostError, rigops_error
 from rigops.hosts.access import Chosen
 from rigops.probe.package_names import RUN_FILE, is_driver
 from rigops.probe.sections.nvidia_version import SECTION as DRIVER
@@ -42,7 +42,7 @@ def describe_now(
     (collected,) = probe_whole([chosen], access, console)
     if collected.bundle is None:
         error = collected.error or HostError("fault", "nothing was collected", REPORT_IT)
-        raise RigopsError(Problem(message=error.message, fix=error.fix, host=request.name))
+        raise rigops_error(message=error.message, fix=error.fix, host=request.name)
     known = lockfile.read(request.lock).hosts if request.lock else {}
     locked = known.get(request.name)
     pinned = locked.sets[0] if locked and locked.sets else None

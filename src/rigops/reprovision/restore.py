@@ -8,7 +8,7 @@ from rigops.backup.engine import RestoreRequest
 from rigops.backup.engines import exactly
 from rigops.backup.host.snapshot_names import STORE
 from rigops.dataclass import dataclass
-from rigops.errors import Problem, RigopsError
+from rigops.errors import rigops_error
 from rigops.reprovision.state import restored_key
 from rigops.transport.errors import clean
 
@@ -128,11 +128,9 @@ def show_restored(path: str, run: RunAsRoot) -> bool:
     """Whether it had to be mounted again: the machine still showed the former one."""
     answer = run(["sh", "-c", SHOW, "rigops", path, STORE], _RUN_S)
     if answer.exit_code != 0:
-        raise RigopsError(
-            Problem(
-                message=f"{path} shows what was there before its restore: {clean(answer.stderr)}",
-                fix="reboot the host, and run this again",
-            )
+        raise rigops_error(
+            message=f"{path} shows what was there before its restore: {clean(answer.stderr)}",
+            fix="reboot the host, and run this again",
         )
     return bool(answer.stdout.strip())
 
@@ -155,11 +153,9 @@ def newer_files(path: str, at: str, run: RunAsRoot) -> tuple[str, ...]:
 def _look(path: str, at: str, run: RunAsRoot) -> list[str]:
     answer = run(["sh", "-c", LOOK, "rigops", path, at or "now"], _RUN_S)
     if answer.exit_code != 0:
-        raise RigopsError(
-            Problem(
-                message=f"what is at {path} could not be read: {clean(answer.stderr)}",
-                fix="see findmnt and find there",
-            )
+        raise rigops_error(
+            message=f"what is at {path} could not be read: {clean(answer.stderr)}",
+            fix="see findmnt and find there",
         )
     return answer.stdout.decode(errors="replace").split("\n")[:-1] or [""]
 

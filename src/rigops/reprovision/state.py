@@ -12,7 +12,7 @@ from typing import Final
 
 from rigops import atomic_file, regular_file
 from rigops.dataclass import dataclass
-from rigops.errors import Problem, RigopsError
+from rigops.errors import RigopsError, rigops_error
 from rigops.json_dataclass import document, parse
 
 SCHEMA: Final = "rigops.reprovision_state/1"
@@ -60,10 +60,8 @@ def write(folder: Path, state: State) -> None:
     try:
         atomic_file.replace(folder / NAME, text, _MODE)
     except OSError as error:
-        raise RigopsError(
-            Problem(
-                message=f"cannot be written: {error.strerror or error}",
-                file=str(folder / NAME),
-                fix="make the folder of the capture writable",
-            )
+        raise rigops_error(
+            message=f"cannot be written: {error.strerror or error}",
+            file=str(folder / NAME),
+            fix="make the folder of the capture writable",
         ) from error

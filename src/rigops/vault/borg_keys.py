@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops import atomic_file
-from rigops.errors import Problem, RigopsError
+from rigops.errors import rigops_error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,12 +44,10 @@ def put_key(store: Store, host: str, exported: str) -> Path:
     """At every moment the old one or the new one; no other key is ever replaced."""
     repository = key_id(exported)
     if repository is None:
-        raise RigopsError(
-            Problem(
-                message="the host's export is not a key of a borg repository",
-                host=host,
-                fix="see that `borg key export` works there, and run this again",
-            )
+        raise rigops_error(
+            message="the host's export is not a key of a borg repository",
+            host=host,
+            fix="see that `borg key export` works there, and run this again",
         )
     place = key_place(store, host, repository)
     try:

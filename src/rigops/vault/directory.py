@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Final
 
-from rigops.errors import Problem, RigopsError
+from rigops.errors import RigopsError, rigops_error
 from rigops.probe.package_names import RUN_FILE, RUN_FILE_ARCHITECTURE
 from rigops.vault.pinned_set import RUN_FILE_PREFIX, PinnedPackage, stanzas
 
@@ -100,8 +100,8 @@ class Directory:
         }
 
     def _problem(self, message: str, fix: str) -> RigopsError:
-        return RigopsError(
-            Problem(message=message, key="driver_source", value=f"dir:{self.folder}", fix=fix)
+        return rigops_error(
+            message=message, key="driver_source", value=f"dir:{self.folder}", fix=fix
         )
 
 
@@ -172,6 +172,4 @@ _DECOMPRESS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
 
 
 def _broken(path: Path, why: str) -> RigopsError:
-    return RigopsError(
-        Problem(message=f"cannot read {path} as a package: {why}", key="driver_source")
-    )
+    return rigops_error(message=f"cannot read {path} as a package: {why}", key="driver_source")

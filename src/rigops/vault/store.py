@@ -21,7 +21,7 @@ from typing import Final
 
 from rigops import atomic_file, regular_file
 from rigops.dataclass import dataclass
-from rigops.errors import Problem, RigopsError
+from rigops.errors import RigopsError, rigops_error
 
 SCHEMA: Final = "rigops.references/1"
 
@@ -103,11 +103,9 @@ class Store:
                 file.flush()
                 os.fsync(descriptor)
             if whole.hexdigest() != digest:
-                raise RigopsError(
-                    Problem(
-                        message=f"received {whole.hexdigest()} instead of {digest}",
-                        fix="Check the connection and the disks, and run this again.",
-                    )
+                raise rigops_error(
+                    message=f"received {whole.hexdigest()} instead of {digest}",
+                    fix="Check the connection and the disks, and run this again.",
                 )
             aside.replace(place)
         except OSError as error:
@@ -123,13 +121,11 @@ class Store:
         except OSError as error:
             raise self.unwritable(error) from error
         if free < size + _SPARE:
-            raise RigopsError(
-                Problem(
-                    message=f"{amount(size)} are to be fetched to {self.folder}, which has "
-                    f"{amount(free)} free",
-                    key="rigops_vault",
-                    fix="free space there, or declare another folder",
-                )
+            raise rigops_error(
+                message=f"{amount(size)} are to be fetched to {self.folder}, which has "
+                f"{amount(free)} free",
+                key="rigops_vault",
+                fix="free space there, or declare another folder",
             )
 
     def size(self) -> int:
@@ -149,12 +145,10 @@ class Store:
                 one.mkdir(mode=_FOLDER_MODE, exist_ok=True)
 
     def unwritable(self, error: OSError) -> RigopsError:
-        return RigopsError(
-            Problem(
-                message=f"cannot store packages in {self.folder}: {error}",
-                key="rigops_vault",
-                fix="make the folder writable, free space there, or declare another one",
-            )
+        return rigops_error(
+            message=f"cannot store packages in {self.folder}: {error}",
+            key="rigops_vault",
+            fix="make the folder writable, free space there, or declare another one",
         )
 
 
