@@ -3,34 +3,22 @@
 from rigops.power.budget import (
     CIRCUIT_SHARE,
     EFFICIENCY,
-    KINDS,
-    SHARES,
     STEADY_SHARE,
-    Budget,
-    EqualLimit,
-    Excess,
     Share,
     Supply,
     Wall,
     describe_excess,
-    fitting,
-    reckon,
 )
 from rigops.power.circuits import Neighbor, odd_breaker, sharing
-from rigops.power.energy import Energy, energy
+from rigops.power.energy import Energy
 from rigops.power.host_power import Feeds, HostPower, Neighbors, from_inventory
 from rigops.power.loads import KnownCard, Load, loads_of
 
 __all__ = [
     "CIRCUIT_SHARE",
     "EFFICIENCY",
-    "KINDS",
-    "SHARES",
     "STEADY_SHARE",
-    "Budget",
     "Energy",
-    "EqualLimit",
-    "Excess",
     "Feeds",
     "HostPower",
     "KnownCard",
@@ -41,11 +29,8 @@ __all__ = [
     "Supply",
     "Wall",
     "describe_excess",
-    "energy",
-    "fitting",
     "from_inventory",
     "loads_of",
     "odd_breaker",
-    "reckon",
     "sharing",
 ]

@@ -13,6 +13,7 @@ from rigops.doctor.views.host_power import find_power
 from rigops.doctor.views.incidents import OFF_THE_BUS
 from rigops.inventory.spec import choice as per_gpu
 from rigops.inventory.spec.gpu import written_limit
+from rigops.power.budget import fitting
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -21,7 +22,8 @@ from rigops.probe.sections.ups import SECTION as UPS
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
-    from rigops.power import Budget, HostPower
+    from rigops.power import HostPower
+    from rigops.power.budget import Budget
 
 
 _KEY = "gpu_power_limit"
@@ -153,16 +155,16 @@ def _assumed(examined: Examined) -> str:
 
 
 def _fix(found: HostPower, budget: Budget) -> Fix:
-    fitting = power.fitting(budget, found.loads)
-    if fitting is None:
+    limits = fitting(budget, found.loads)
+    if limits is None:
         return Fix(
             kind="buy",
             text="no limit that these cards take fits: buy a larger power supply, or spread the "
             "cards over more supplies and circuits and declare that in psus and circuits",
         )
-    values = set(fitting.values())
-    declared: object = values.pop() if len(values) == 1 else fitting
-    commands = "; ".join(f"`nvidia-smi -i {card} -pl {watts}`" for card, watts in fitting.items())
+    values = set(limits.values())
+    declared: object = values.pop() if len(values) == 1 else limits
+    commands = "; ".join(f"`nvidia-smi -i {card} -pl {watts}`" for card, watts in limits.items())
     return Fix(
         kind="apply",
         concern="gpu_tuning",
