@@ -32,7 +32,7 @@ from rigops.capture.document import (
     User,
     judged,
 )
-from rigops.capture.judge import judge
+from rigops.capture.requirements import judge
 from rigops.capture.requirements.backups import last_verified, newest_backup
 from rigops.capture.requirements.places import backed_up, not_backed_up
 from rigops.concerns.borg.decide import local_path

@@ -202,4 +202,3 @@ _KINDS: Final[Mapping[str, Callable[[Capture, RigSpec], Iterator[str]]]] = {
     "nixos": _nixos,
     "arch": _arch,
 }
-SNIPPETS: Final = tuple(_KINDS)

@@ -9,9 +9,16 @@ from rigops.power.budget import (
     Wall,
     describe_excess,
 )
-from rigops.power.circuits import Neighbor, odd_breaker, sharing
 from rigops.power.energy import Energy
-from rigops.power.host_power import Feeds, HostPower, Neighbors, from_inventory
+from rigops.power.host_power import (
+    Feeds,
+    HostPower,
+    Neighbor,
+    Neighbors,
+    from_inventory,
+    odd_breaker,
+    sharing,
+)
 from rigops.power.loads import KnownCard, Load, loads_of
 
 __all__ = [

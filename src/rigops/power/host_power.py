@@ -1,15 +1,16 @@
-"""One host: its cards, what feeds them, and what it takes from the circuits."""
+"""One host: its cards, what feeds them, and the circuits that it shares with others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_gpu
 from rigops.dataclass import dataclass
 from rigops.inventory.spec.choice import GpuIdentity
 from rigops.power.budget import (
+    CIRCUIT_SHARE,
     Budget,
     EqualLimit,
     Share,
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
     from rigops.catalog.model import Gpu
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import Circuit, Psu
-    from rigops.power.circuits import Neighbor
     from rigops.power.loads import Load
+
+_ODD_AMPERES: Final = 16.0
+_SOLD_AMPERES: Final = (15, 20)
+_VOLTS: Final = (100, 127)  # of homes in the Americas and Japan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,3 +211,39 @@ def _costliest(found: Sequence[Gpu], name: str) -> Gpu | None:
 
 def _is_address(text: str) -> bool:
     return ":" in text
+
+
+@dataclass(frozen=True)
+class Neighbor:
+    """Another host of the inventory on one of this host's circuits."""
+
+    host: str
+    spec: RigSpec
+
+
+def sharing(host: str, specs: Mapping[str, RigSpec]) -> tuple[Neighbor, ...]:
+    """By the names of circuits: one without a name is its host's own."""
+    own = specs.get(host)
+    named = _names(own) if own else frozenset()
+    if not named:
+        return ()
+    return tuple(
+        Neighbor(name, spec)
+        for name, spec in specs.items()
+        if name != host and not named.isdisjoint(_names(spec))
+    )
+
+
+def odd_breaker(circuit: Circuit) -> str:
+    """The breakers sold where the declared one is not, or nothing."""
+    if circuit.amperes != _ODD_AMPERES or not _VOLTS[0] <= circuit.volts <= _VOLTS[1]:
+        return ""
+    carried = " or ".join(
+        f"{amperes} A ({circuit.volts * amperes * CIRCUIT_SHARE:.0f} W for hours)"
+        for amperes in _SOLD_AMPERES
+    )
+    return f"no breaker of 16 A is sold for {circuit.volts:g} V, but of {carried}"
+
+
+def _names(spec: RigSpec) -> frozenset[str]:
+    return frozenset(circuit.name for circuit in spec.circuits or () if circuit.name)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.dataclass import dataclass
 from rigops.power.budget import EFFICIENCY, STEADY_SHARE, Share, Wall
-from rigops.power.circuits import odd_breaker
 from rigops.power.energy import energy
+from rigops.power.host_power import odd_breaker
 
 if TYPE_CHECKING:
     from rigops.errors import HostError

@@ -9,7 +9,7 @@ import pytest
 
 from rigops.capture.controller import Passphrase
 from rigops.capture.document import judged
-from rigops.capture.judge import judge
+from rigops.capture.requirements import judge
 from rigops.record.lockfile import LockedDriver
 from tests.unit.capture.rigs import (
     BORG,

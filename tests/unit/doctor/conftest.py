@@ -7,9 +7,9 @@ from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 
 from rigops.catalog import lookup
-from rigops.doctor import views
 from rigops.doctor.finding import Finding
 from rigops.doctor.registry import CHECKS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.snapshot import HostSnapshot
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def _watched(check: Check) -> Callable[[Examined], list[Finding]]:
         several = [found] if isinstance(found, Finding) else found
         if isinstance(examined.snapshot, _Watched):  # one check asks another
             examined.snapshot.seen.update(snapshot.seen)
-        known = {section.name for section in (*check.sections, *views.NAMES_THEM_IF_THERE)}
+        # The kernel log names cards where it is there, and is not asked for that.
+        known = {section.name for section in (*check.sections, KERNEL_LOG)}
         undeclared = snapshot.seen - known
         assert not undeclared, f"{check.id} does not say that it needs {sorted(undeclared)}"
         for one in several:

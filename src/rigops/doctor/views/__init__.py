@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 NO_GPU: Final = "there is no NVIDIA GPU"
 NAMES_CARDS: Final[tuple[Section[Any], ...]] = (PCI, LSPCI, SMI)
-NAMES_THEM_IF_THERE: Final[tuple[Section[Any], ...]] = (KERNEL_LOG,)  # it is not asked for
 COUNTS_CARDS: Final[tuple[Section[Any], ...]] = (*NAMES_CARDS, TOPOLOGY, P2P_READ)
 
 
