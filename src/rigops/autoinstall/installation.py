@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from rigops.autoinstall import disk_match, networks, releases
 from rigops.autoinstall.kernels import kernel_of
 from rigops.dataclass import dataclass
-from rigops.errors import Problem, UsageError, usage_error
+from rigops.errors import UsageError, usage_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,10 +106,10 @@ def decide(capture: Capture, choices: Choices, catalog: Catalog) -> Installation
     release = _release(capture, choices)
     wired, wireless, warnings = networks.choose_interfaces(capture.network, choices.wifi_secret)
     if not wired and not wireless:
-        raise usage_error(
-            message=f"{capture.host}: no captured network interface can be configured",
+        raise _refused(
+            capture,
+            "no captured network interface can be configured",
             fix="--with-wifi-secret, if it is on Wi-Fi; else capture the host again",
-            host=capture.host,
         )
     kernel = kernel_of(capture, release, catalog)
     target = _target(capture, choices)
@@ -172,11 +172,11 @@ def _release(capture: Capture, choices: Choices) -> Release:
 def _hostname(capture: Capture) -> str:
     name = (capture.system.hostname or capture.host).partition(".")[0].lower()
     if not _HOSTNAME.fullmatch(name):
-        raise usage_error(
-            message=f"{capture.host}: {name!r} is no host name that an installer accepts",
+        raise _refused(
+            capture,
+            f"{name!r} is no host name that an installer accepts",
             accepted="letters a-z, digits and dashes, up to 63",
             fix="give the host such a name, then capture it again",
-            host=capture.host,
         )
     return name
 
@@ -187,10 +187,10 @@ def _firmware(capture: Capture) -> Firmware:
     mounted = {mount.at for one in capture.file_systems for mount in one.mounts}
     if capture.system.firmware == "uefi" or mounted & {"/boot/efi", "/efi"}:
         return "uefi"
-    raise usage_error(
-        message=f"{capture.host}: the capture lacks whether it boots by UEFI or BIOS",
+    raise _refused(
+        capture,
+        "the capture lacks whether it boots by UEFI or BIOS",
         fix=f"rigops capture {capture.host}",
-        host=capture.host,
     )
 
 
@@ -214,11 +214,11 @@ def _account(capture: Capture, choices: Choices) -> Account:
     if name == "root":
         return Account(name="root", uid=None, groups=(), keys=choices.keys)
     if not _USER.fullmatch(name):
-        raise usage_error(
-            message=f"{capture.host}: {name!r} is no user name that an installer accepts",
+        raise _refused(
+            capture,
+            f"{name!r} is no user name that an installer accepts",
             accepted="lower-case letters, digits, _ and -",
             fix="set ssh_user in the inventory",
-            host=capture.host,
         )
     of_old = captured.groups if captured else ()
     groups = tuple(one for one in _GROUPS if one == "sudo" or one in of_old)
@@ -246,14 +246,12 @@ def _with_root(capture: Capture) -> Disk:
     if len(rooted) == 1:
         return rooted[0]
     names = ", ".join(disk.name for disk in rooted)
-    raise usage_error(
-        message=f"{capture.host}: the root is on {len(rooted)} disks ({names})"
+    raise _wrong_disk(
+        capture,
+        f"the root is on {len(rooted)} disks ({names})"
         if rooted
-        else f"{capture.host}: the capture names no disk that holds the root",
-        key="--disk",
-        accepted=_offered(capture.disks),
+        else "the capture names no disk that holds the root",
         fix="--disk ID, the one disk to wipe and install to",
-        host=capture.host,
     )
 
 
@@ -265,34 +263,23 @@ def _named(capture: Capture, word: str) -> Disk:
     ]
     if len(found) == 1:
         return found[0]
-    raise usage_error(
-        message=f"{capture.host}: {len(found) or 'no'} captured disks are {word!r}",
-        key="--disk",
-        value=word,
-        accepted=_offered(capture.disks),
-        host=capture.host,
-    )
+    raise _wrong_disk(capture, f"{len(found) or 'no'} captured disks are {word!r}", value=word)
 
 
 def _refuse_holding(capture: Capture, disk: Disk, *, is_named: bool) -> None:
     held = [one for one in disk.holds if one not in _WHO_MAY]
     if "backups" in held:
-        raise usage_error(
-            message=f"{capture.host}: {disk.name} holds backups; an installation would wipe them",
-            key="--disk",
-            accepted=_offered(capture.disks),
+        raise _wrong_disk(
+            capture,
+            f"{disk.name} holds backups; an installation would wipe them",
             fix="move the backups to another disk, then capture the host again",
-            host=capture.host,
         )
     if held and not (is_named and "root" in disk.holds):
         fix = f"--disk {disk.name}, if it may be lost" if "root" in disk.holds else ""
-        raise usage_error(
-            message=f"{capture.host}: {disk.name} holds {', '.join(held)}; "
-            "an installation would wipe it",
-            key="--disk",
-            accepted=_offered(capture.disks),
+        raise _wrong_disk(
+            capture,
+            f"{disk.name} holds {', '.join(held)}; an installation would wipe it",
             fix=fix or "choose another disk",
-            host=capture.host,
         )
 
 
@@ -303,14 +290,29 @@ def _unidentified(capture: Capture, disk: Disk, others: Sequence[Disk]) -> Usage
         if disk.id_serial and disk.id_serial in {other.id_serial, other.id_serial_short}
     ]
     why = f"{', '.join(twins)} has the same serial number" if twins else "no serial number"
-    return UsageError(
-        Problem(
-            message=f"{capture.host}: {disk.name} could be taken for another disk: {why}",
-            key="--disk",
-            accepted=_offered(capture.disks),
-            fix="install by hand, with other disks unplugged",
-            host=capture.host,
-        )
+    return _wrong_disk(
+        capture,
+        f"{disk.name} could be taken for another disk: {why}",
+        fix="install by hand, with other disks unplugged",
+    )
+
+
+def _refused(capture: Capture, message: str, *, accepted: str = "", fix: str) -> UsageError:
+    return usage_error(
+        message=f"{capture.host}: {message}", accepted=accepted, fix=fix, host=capture.host
+    )
+
+
+def _wrong_disk(
+    capture: Capture, message: str, *, value: str | None = None, fix: str = ""
+) -> UsageError:
+    return usage_error(
+        message=f"{capture.host}: {message}",
+        key="--disk",
+        value=value,
+        accepted=_offered(capture.disks),
+        fix=fix,
+        host=capture.host,
     )
 
 

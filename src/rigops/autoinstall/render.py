@@ -128,25 +128,11 @@ def render_preseed(installation: Installation) -> str:
 
 def _values(installation: Installation) -> dict[str, object]:
     return {
+        **vars(installation),
         "marker": MARKER,
         "host": _plain(installation.host),
         "captured_at": _plain(installation.captured_at),
-        "hostname": installation.hostname,
-        "release": installation.release,
-        "firmware": installation.firmware,
-        "root": installation.root,
-        "target": installation.target,
         "model": _plain(installation.target.model),
-        "account": installation.account,
-        "wired": installation.wired,
-        "wireless": installation.wireless,
-        "nameservers": installation.nameservers,
-        "search": installation.search,
-        "kernel": installation.kernel,
-        "timezone": installation.timezone,
-        "locale": installation.locale,
-        "keyboard": installation.keyboard,
-        "keyboard_variant": installation.keyboard_variant,
         "has_boot_partition": installation.has_boot_partition,
     }
 
