@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
+from rigops.probe.mounts import mount_over
 
 if TYPE_CHECKING:
     from rigops.probe.mounts import Mount, Mounts
@@ -73,14 +74,7 @@ class BlockDevices:
 
     def mount_of(self, path: str) -> Mount | None:
         """The last mount over it."""
-        wanted = posixpath.normpath(path)
-        found = None
-        for one in self.mounts:
-            if is_within(wanted, one.target) and (
-                found is None or len(one.target) >= len(found.target)
-            ):
-                found = one
-        return found
+        return mount_over(posixpath.normpath(path), self.mounts)
 
     def devices_of(self, mount: Mount) -> tuple[Device, ...]:
         """Several of a btrfs or a pool of ZFS."""
@@ -162,7 +156,3 @@ class BlockDevices:
                 return None
             found |= under
         return found or None
-
-
-def is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

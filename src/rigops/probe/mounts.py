@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from rigops.dataclass import dataclass
 from rigops.probe.text import lines, matches
@@ -24,6 +26,24 @@ class Mount:
 
 
 Mounts = tuple[Mount, ...]
+
+
+class _Mounted(Protocol):
+    @property
+    def target(self) -> str: ...
+
+
+AnyMount = TypeVar("AnyMount", bound=_Mounted)
+
+
+def is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def mount_over(path: str, mounts: Sequence[AnyMount]) -> AnyMount | None:
+    """The innermost one; of several at one point the last hides the others."""
+    above = [one for one in mounts if is_within(path, one.target)]
+    return max(reversed(above), key=lambda one: len(one.target), default=None)
 
 
 def mounted(body: str) -> tuple[Mounts, list[str]]:

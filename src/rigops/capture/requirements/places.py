@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from rigops.capture.block_devices import BOOT_FOLDERS, is_within
+from rigops.capture.block_devices import BOOT_FOLDERS
 from rigops.capture.document import BackedUp, Requirement
 from rigops.capture.requirements.outcomes import failed, ok
 from rigops.concerns.borg.decide import local_path
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
+from rigops.probe.mounts import is_within
 from rigops.probe.sections.identity import SECTION as IDENTITY
 from rigops.probe.sections.storage import SECTION as STORAGE
 

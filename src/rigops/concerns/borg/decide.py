@@ -18,9 +18,10 @@ from rigops.backup.retention import keep_text
 from rigops.concerns.borg.host.borg_server import let_key_in, split_repository
 from rigops.concerns.borg.host.borg_settings import BorgSettings
 from rigops.concerns.borg.state import Watched, is_place
+from rigops.probe.mounts import is_within, mount_over
 
 if TYPE_CHECKING:
-    from rigops.concerns.borg.facts import BorgHost, Mount
+    from rigops.concerns.borg.facts import BorgHost
     from rigops.concerns.borg.record import BorgState
     from rigops.inventory.spec.model import Borg
     from rigops.probe.sections.backups import Backups
@@ -165,7 +166,7 @@ def blockers(declared: Borg, found: BorgHost) -> Iterator[str]:
         yield from _no_server(repository, found)
     for path in declared.paths:
         inside = local_path(repository)
-        if inside and _is_within(inside, path):
+        if inside and is_within(inside, path):
             yield (
                 f"the repository {inside} lies in {path}, which is backed up into it. fix: move "
                 "the repository to another disk, and declare it there"
@@ -208,11 +209,11 @@ def _no_server(repository: str, found: BorgHost) -> Iterator[str]:
 def warnings(declared: Borg, found: BorgHost) -> Iterator[str]:
     """Weaknesses of a backup."""
     here = local_path(declared.repository or "")
-    mount = _mount_of(here, found) if here else None
+    mount = mount_over(here, found.mounts) if here else None
     shared = [
         path
         for path in declared.paths
-        if mount and (other := _mount_of(path, found)) and other.device == mount.device
+        if mount and (other := mount_over(path, found.mounts)) and other.device == mount.device
     ]
     if shared:
         yield (
@@ -296,15 +297,6 @@ chmod {"0600" if encrypted else "0400"} "$new"
 sync -f "$new" 2>/dev/null || sync
 mv -f "$new" {path}
 rm -f {other}"""
-
-
-def _mount_of(path: str, found: BorgHost) -> Mount | None:
-    below = [one for one in found.mounts if _is_within(path, one.target)]
-    return max(reversed(below), key=lambda one: len(one.target)) if below else None
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _version(found: BorgHost) -> str:

@@ -20,6 +20,7 @@ from rigops.backup.host.snapshot_names import STORE
 from rigops.backup.host.snapshot_settings import SnapshotSettings
 from rigops.backup.retention import keep_text
 from rigops.dataclass import dataclass
+from rigops.probe.mounts import is_within, mount_over
 
 if TYPE_CHECKING:
     from rigops.concerns.snapshots.file_systems import FileSystem, OtherMount, SnapshotsHost
@@ -100,10 +101,9 @@ def is_remote(send_to: str | None) -> bool:
 
 def locate(path: str, found: SnapshotsHost) -> Located | None:
     """None: it is on no btrfs. It may be a folder in a subvolume all the same."""
-    below = [one for one in found.mounts if is_within(path, one.target)]
-    if not below:
+    mount = mount_over(path, found.mounts)
+    if mount is None:
         return None
-    mount = max(reversed(below), key=lambda one: len(one.target))  # the last one hides the others
     file_system = found.file_systems.get(mount.device)
     if file_system is None:
         return None
@@ -305,7 +305,3 @@ def undone_notice(paths: Sequence[str]) -> str:
         f"the snapshots{of} stay, in {STORE} at the top level of each file system; `sudo btrfs "
         "subvolume list -r /` lists those of the root, `sudo btrfs subvolume delete` removes one"
     )
-
-
-def is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

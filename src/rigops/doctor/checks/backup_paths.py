@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rigops.backup.file_systems import FILE_SYSTEMS_FILE, FileSystem, parse_noted
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.probe.mounts import mount_over
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.storage import SECTION as STORAGE
 from rigops.probe.sections.storage import is_collected
@@ -59,7 +60,7 @@ def _declared(spec: RigSpec) -> list[str]:
 
 def _judge(path: str, noted: NotedPath, storage: Storage) -> Finding:
     before = noted.file_system
-    mount = _mount_of(noted.place, storage)
+    mount = mount_over(noted.place, storage.mounts or ())
     if mount is None:
         return Finding("unknown", "the mount that it is on was not collected", subject=path)
     now = _file_system(mount, storage)
@@ -89,18 +90,8 @@ def _judge(path: str, noted: NotedPath, storage: Storage) -> Finding:
     )
 
 
-def _mount_of(place: str, storage: Storage) -> Mount | None:
-    """The innermost one; of several at one point the last hides the others."""
-    above = [one for one in storage.mounts or () if _is_within(place, one.target)]
-    return max(reversed(above), key=lambda one: len(one.target), default=None)
-
-
 def _file_system(mount: Mount, storage: Storage) -> FileSystem:
     return FileSystem(mount.type, mount.source, storage.uuids.get(mount.source, ""))
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _fix(path: str) -> Fix:

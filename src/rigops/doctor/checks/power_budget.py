@@ -10,10 +10,10 @@ from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import kernel_logs
 from rigops.doctor.views.host_power import find_power
-from rigops.doctor.views.incidents import OFF_THE_BUS
 from rigops.inventory.spec import choice as per_gpu
 from rigops.inventory.spec.gpu import written_limit
 from rigops.power.budget import fitting
+from rigops.probe.kernel_log.events import OFF_THE_BUS
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI

@@ -8,7 +8,6 @@ from rigops import json_fields
 from rigops.concerns.snapshots import record
 from rigops.concerns.snapshots.decide import (
     UNIT,
-    is_within,
     nested_text,
     on_no_btrfs,
     read_back,
@@ -18,6 +17,7 @@ from rigops.doctor.check import Check
 from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views import copies
+from rigops.probe.mounts import mount_over
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.storage import SECTION as STORAGE
@@ -74,8 +74,7 @@ def _on_no_btrfs(examined: Examined) -> list[Finding]:
     declared, mounts = examined.spec.snapshots, examined.snapshot[STORAGE].or_empty.mounts or ()
     found = []
     for path in declared.subvolumes if declared else ():
-        above = [one for one in mounts if is_within(path, one.target)]
-        mount = max(reversed(above), key=lambda one: len(one.target), default=None)
+        mount = mount_over(path, mounts)
         if mount and mount.type not in {"btrfs", "autofs"}:
             what, text = on_no_btrfs(path, mount.type, mount.target)
             summary, fix = what.removeprefix(f"{path} "), fix_by_hand(text)

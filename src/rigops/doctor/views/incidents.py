@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from rigops.catalog import find_xid
 from rigops.dataclass import dataclass
 from rigops.probe.kernel_log import events
+from rigops.probe.kernel_log.events import OFF_THE_BUS
 from rigops.probe.sections.boots import SECTION as BOOTS
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS, XID_HISTORY
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from rigops.probe.kernel_log.events import KernelLog, Xid
     from rigops.probe.snapshot import HostSnapshot
 
-OFF_THE_BUS: Final = 79
 ACTION_CHANGED: Final = 154
 # They clean up or ask for action after another one, which may have been a while ago.
 _FOLLOWERS: Final = frozenset({43, 45, ACTION_CHANGED})

@@ -75,15 +75,10 @@ def _default(bootloader: Bootloader) -> tuple[MenuEntry | None, bool]:
         for entry in bootloader.menu
         if (image := _IMAGE_FILE.fullmatch(entry.kernel)) and image["release"] in wanted
     ]
+    if not named:
+        return bootloader.menu[0], False
     # Where one release is the beginning of another, the longer one is meant.
-    return (
-        (max(named, key=lambda one: len(one.kernel)), True)
-        if named
-        else (
-            bootloader.menu[0],
-            False,
-        )
-    )
+    return max(named, key=lambda one: len(one.kernel)), True
 
 
 def _newest_package(snapshot: HostSnapshot) -> NextKernel | None:
