@@ -95,7 +95,7 @@ def _replace(target: Path, data: bytes, mode: int, owner: tuple[int, int] | None
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def shell_aside(path: str, mode: int, content: bytes) -> str:
@@ -108,7 +108,7 @@ def shell_replace(path: str, mode: int, content: bytes) -> str:
     return f"{shell_aside(path, mode, content)}\n{shlex.join(('settle', path))}"
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

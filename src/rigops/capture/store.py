@@ -8,7 +8,6 @@ take the place of the one before that.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -17,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from rigops import atomic_file
 from rigops.capture.document import document, parse
 from rigops.errors import RigopsError, rigops_error
 from rigops.probe.bundles.saving import save
@@ -56,9 +56,10 @@ def put(store: Store, capture: Capture, bundle: Bundle) -> Capture:
         place = _free_place(above, capture.at)
         stored = replace(capture, place=str(place))
         save(bundle, aside / BUNDLE)
-        _write(aside / DOCUMENT, json.dumps(document([stored]), indent=1) + "\n")
+        text = json.dumps(document([stored]), indent=1) + "\n"
+        atomic_file.replace(aside / DOCUMENT, text, _MODE)
         aside.rename(place)
-        _sync(above)
+        atomic_file.sync_folder(above)
     except OSError as error:
         raise _unwritable(above, error) from error
     finally:
@@ -107,22 +108,6 @@ def _free_place(above: Path, at: str) -> Path:
     while place.exists():
         place, number = above / f"{stamp}-{number}", number + 1
     return place
-
-
-def _write(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _prune(above: Path) -> None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +18,7 @@ from rigops.dataclass import dataclass
 from rigops.errors import HostError, RigopsError, UsageError, rigops_error
 from rigops.hosts.access import Chosen, HostAccess
 from rigops.hosts.run_records import Beginning, record, record_there
+from rigops.record import journal
 from rigops.reprovision import state, trust
 from rigops.reprovision.before import choose, explain, trusted_keys
 from rigops.reprovision.bootstrap import Bootstrap
@@ -147,7 +147,7 @@ class _Run:
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
-        began, started = _now(), time.monotonic()
+        began, started = journal.now(), time.monotonic()
         outcome = "failed"
         try:
             with self._console.interruptible():
@@ -156,7 +156,9 @@ class _Run:
         finally:
             seconds = round(time.monotonic() - started, 3)
             self._result.stages.append(
-                StageTime(stage=name, began=began, ended=_now(), seconds=seconds, outcome=outcome)
+                StageTime(
+                    stage=name, began=began, ended=journal.now(), seconds=seconds, outcome=outcome
+                )
             )
             self._remember(stages=(*self._state.stages, self._result.stages[-1]))
             self._result.total_s = sum(one.seconds for one in self._state.stages)
@@ -387,7 +389,3 @@ def _programs(spec: RigSpec) -> dict[str, str]:
     if spec.snapshots is not None and spec.snapshots.subvolumes:
         needed["btrfs"] = "btrfs-progs"
     return needed
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -95,7 +95,7 @@ def test_what_was_interrupted_is_none(own: Store, monkeypatch: pytest.MonkeyPatc
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(captures, "_write", interrupted)
+    monkeypatch.setattr(captures.atomic_file, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         captures.put(own, replace(capture(), status="safe"), BUNDLE)
 
