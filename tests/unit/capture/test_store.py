@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops import atomic_file
 from rigops.capture import store as captures
 from rigops.capture.document import Capture
 from rigops.errors import RigopsError
@@ -95,7 +96,7 @@ def test_what_was_interrupted_is_none(own: Store, monkeypatch: pytest.MonkeyPatc
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(captures.atomic_file, "replace", interrupted)
+    monkeypatch.setattr(atomic_file, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         captures.put(own, replace(capture(), status="safe"), BUNDLE)
 

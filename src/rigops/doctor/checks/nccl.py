@@ -103,8 +103,7 @@ def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
         "info",
         f"NCCL will use {found.since}{older}{changed}",
         (
-            *peers.rows(snapshot),
-            *peers.topology_rows(snapshot),
+            *peers.rows(snapshot, TOPOLOGY),
             *(Evidence(NCCL.name, one.line) for one in settings),
             *(Evidence(NCCL.name, one.path) for one in libraries),
         ),

@@ -107,7 +107,7 @@ def _failed(examined: Examined, found: Grants, summary: str) -> Finding:
     return Finding(
         "fail",
         summary,
-        (*peers.rows(snapshot), *peers.write_rows(snapshot), *peers.topology_rows(snapshot)),
+        peers.rows(snapshot, P2P_WRITE, TOPOLOGY),
         why=_why_refused(examined, found),
         fix=_fix(examined, found),
     )
@@ -162,7 +162,7 @@ def _read_only(examined: Examined) -> Finding:
     return Finding(
         "warn",
         "the driver grants reading between cards and refuses writing between the same two",
-        (*peers.rows(snapshot), *peers.write_rows(snapshot)),
+        peers.rows(snapshot, P2P_WRITE),
         why="NCCL wants both and then uses neither; other programs may try what is refused. "
         + _ONLY_A_CLAIM,
         fix=fix_by_hand(
@@ -182,7 +182,7 @@ def _advertised(examined: Examined, found: Grants) -> Finding:
     return Finding(
         "info",
         f"peer access for {len(found.granted)} of {found.total} pairs{over} is {how}",
-        (*peers.rows(snapshot), *peers.topology_rows(snapshot)),
+        peers.rows(snapshot, TOPOLOGY),
         why=_ONLY_A_CLAIM + (f" {_why_refused(examined, found)}" if refused else ""),
         data={"granted": len(found.granted), "refused": refused},
     )

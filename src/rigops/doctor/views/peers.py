@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
@@ -16,7 +16,7 @@ from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 if TYPE_CHECKING:
     from rigops.doctor.card import Card
     from rigops.doctor.examined import Examined
-    from rigops.probe.sections.nvidia_smi_p2p import PeerMatrix
+    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
 GRANTED = "OK"
@@ -155,21 +155,10 @@ def write_refused(snapshot: HostSnapshot) -> bool:
     return any(write.cells.get(pair) in REFUSED for pair in read.granted)
 
 
-def rows(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
-    return _rows(P2P_READ.name, snapshot[P2P_READ].value)
-
-
-def write_rows(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
-    return _rows(P2P_WRITE.name, snapshot[P2P_WRITE].value)
-
-
-def topology_rows(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
-    topology = snapshot[TOPOLOGY].value
-    return tuple(Evidence(TOPOLOGY.name, row) for row in topology.rows) if topology else ()
-
-
-def _rows(section: str, matrix: PeerMatrix | None) -> tuple[Evidence, ...]:
-    return tuple(Evidence(section, row) for row in matrix.rows) if matrix else ()
+def rows(snapshot: HostSnapshot, *more: Section[Any]) -> tuple[Evidence, ...]:
+    """Of the matrix of reads, and of more outputs, as nvidia-smi printed them."""
+    sections: tuple[Section[Any], ...] = (P2P_READ, *more)
+    return tuple(Evidence(one.name, row) for one in sections for row in snapshot[one].or_empty.rows)
 
 
 def chip(device_id: int) -> int:
