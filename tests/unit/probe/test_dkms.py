@@ -4,8 +4,6 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rigops.probe.sections import dkms
 from tests.unit.doctor import module_rigs as rigs
@@ -121,11 +119,3 @@ def test_the_question_to_a_host(tmp_path: Path, shell: str) -> None:
         "nvidia/545.29.06: added",
         "Error! no",
     ]
-
-
-@given(text=st.text(), cut=st.integers(0, 400))
-def test_no_text_makes_it_raise(text: str, cut: int) -> None:
-    sample = rigs.dkms(rigs.KERNEL)
-    for damaged in (text, sample[:cut], sample[:cut] + text + sample[cut:]):
-        dkms.parse(damaged)
-    assert dkms.parse("\0rubbish").unparsed

@@ -7,8 +7,6 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rigops.probe.sections import (
     dev_nodes,
@@ -295,22 +293,3 @@ def test_a_host_without_any_of_it_answers_wholly(section: object) -> None:
     said = _asked(section.snippet, "dash")
 
     assert not section.parse(said).unparsed
-
-
-@pytest.mark.parametrize(
-    ("parse", "sample"),
-    [
-        (nvidia_params.parse, rigs.PARAMS),
-        (nvidia_modinfo.parse, rigs.WELL["nvidia-modinfo"] + rigs.without_module("6.2")),
-        (secure_boot.parse, rigs.WELL["secure-boot"]),
-        (dev_nodes.parse, rigs.NODES),
-        (processes.parse, rigs.TASKS),
-    ],
-)
-@given(text=st.text(), cut=st.integers(0, 600), letter=st.characters())
-def test_no_text_makes_a_parser_raise(
-    parse: object, sample: str, text: str, cut: int, letter: str
-) -> None:
-    assert callable(parse)
-    for damaged in (text, sample[:cut], sample[:cut] + letter + sample[cut:], sample + text):
-        parse(damaged)

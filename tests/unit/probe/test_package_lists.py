@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rigops.probe import package_names
 from rigops.probe.sections import boot, package_holds, packages
@@ -255,20 +253,6 @@ def test_what_the_host_runs_on(said: str, virtualization: str | None) -> None:
 
 def test_a_host_that_was_not_asked_what_it_runs_on() -> None:
     assert boot.parse(answers.BOOT).virtualization is None
-
-
-@given(st.text(), st.integers(0, 4000), st.integers(0, 4000))
-def test_no_text_makes_them_raise(text: str, cut: int, at: int) -> None:
-    holds, rows = package_rig.holds("nvidia-driver-535"), package_rig.installed() + WIDE
-    for damaged in (
-        text,
-        holds[:cut],
-        holds[:at] + text + holds[at:],
-        f"== apt-cache policy\n{text}",
-    ):
-        package_holds.parse(damaged)
-    for damaged in (rows[:cut], rows[:at] + text + rows[at:], f"== pacman -Q\n{text}"):
-        packages.parse(damaged)
 
 
 @pytest.mark.parametrize("section", [packages.SECTION, package_holds.SECTION, boot.SECTION])

@@ -257,7 +257,7 @@ def test_rigops_state() -> None:
 
 @pytest.mark.parametrize("section", [*SECTIONS, *PASTED], ids=lambda section: section.name)
 @settings(max_examples=settings().max_examples // 4)
-@given(text=st.text(), cut=st.integers(0, 400), at=st.integers(0, 400), letter=st.characters())
+@given(text=st.text(), cut=st.integers(0, 4000), at=st.integers(0, 4000), letter=st.characters())
 def test_no_text_makes_a_parser_raise(
     section: object, text: str, cut: int, at: int, letter: str
 ) -> None:
@@ -265,7 +265,13 @@ def test_no_text_makes_a_parser_raise(
 
     assert isinstance(section, Section)
     sample = SAMPLES[section.name]
-    for damaged in (text, sample[:cut], sample[:at] + letter + sample[at + 1 :], sample + text):
+    for damaged in (
+        text,
+        sample[:cut],
+        sample[:at] + letter + sample[at + 1 :],
+        sample[:at] + text + sample[at:],
+        sample + text,
+    ):
         section.parse(damaged)
     section.parse(text.encode("utf-16", "replace").decode("utf-8", "replace"))
 
