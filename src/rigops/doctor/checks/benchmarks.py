@@ -174,7 +174,7 @@ def nccl_tests(examined: Examined) -> list[Finding]:
 
 
 def _judge_collectives(run: Run) -> Finding:
-    wrong = [row for row in run.rows if _is_wrong(row)]
+    wrong = [row for row in run.rows if _has_wrong_values(row)]
     if wrong or run.has_failed:
         lines = [*(one.line for one in wrong), run.result_line][-_SEVERAL:]
         return Finding(
@@ -196,10 +196,10 @@ def _judge_collectives(run: Run) -> Finding:
         return Finding(
             "unknown", f"the output of nccl-tests ends {place}", last, why=HANG, essential=True
         )
-    return _ended(run)
+    return _judge_ended_collectives(run)
 
 
-def _ended(run: Run) -> Finding:
+def _judge_ended_collectives(run: Run) -> Finding:
     lines = [*(row.line for row in run.rows[-1:]), run.result_line]
     evidence = cited(NCCL_TESTS, lines)
     if 0 < run.ranks < _SEVERAL:
@@ -220,7 +220,7 @@ def _ended(run: Run) -> Finding:
     )
 
 
-def _is_wrong(row: Row) -> bool:
+def _has_wrong_values(row: Row) -> bool:
     """Older ones print the greatest error there, which rounding explains."""
     return any(bool(whole(cell)) or cell.lower() in _NO_NUMBER for cell in row.wrong)
 

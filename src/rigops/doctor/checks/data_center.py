@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SERVICE = "nvidia-fabricmanager.service"
 _BRIDGE = 0x0680
-_WHY = "Without it cuInit answers 802 (system not ready) on machines with NVSwitches."
+_WHY_FABRIC = "Without it cuInit answers 802 (system not ready) on machines with NVSwitches."
 
 MIG = "mig"
 
@@ -45,10 +45,10 @@ def fabric(examined: Examined) -> Finding:
             if snapshot[PCI].is_exhaustive
             else Finding("unknown", "whether there is an NVSwitch could not be read")
         )
-    return _service(examined, tuple(switches))
+    return _judge_service(examined, tuple(switches))
 
 
-def _service(examined: Examined, switches: tuple[Evidence, ...]) -> Finding:
+def _judge_service(examined: Examined, switches: tuple[Evidence, ...]) -> Finding:
     snapshot = examined.snapshot
     unit = snapshot[UNITS].or_empty.unit(_SERVICE)
     if unit is None or unit.active is None:
@@ -65,13 +65,13 @@ def _service(examined: Examined, switches: tuple[Evidence, ...]) -> Finding:
             "fail",
             f"there are NVSwitches, and {_SERVICE} does not run",
             evidence,
-            why=_WHY,
+            why=_WHY_FABRIC,
             fix=fix_by_hand(text),
         )
-    return _version(examined, evidence)
+    return _judge_version(examined, evidence)
 
 
-def _version(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
+def _judge_version(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
     snapshot = examined.snapshot
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
     packages = snapshot[PACKAGES].or_empty.packages
@@ -87,7 +87,7 @@ def _version(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
             "fail",
             f"fabric manager {version} does not fit driver {loaded}",
             (*evidence, Evidence(PACKAGES.name, package.line)),
-            why=f"Both must be of one version. {_WHY}",
+            why=f"Both must be of one version. {_WHY_FABRIC}",
             fix=fix_by_hand(f"install {package.name} {loaded}, hold it, and reboot"),
         )
     return Finding("ok", f"{_SERVICE} {version} runs, as the driver needs it")
@@ -106,7 +106,7 @@ def mig(examined: Examined) -> Finding | list[Finding]:
     report = snapshot[SMI].value
     if report is None or not any(card.smi for card in examined.cards):
         return Finding("unknown", "nvidia-smi reported nothing about the cards")
-    found = [one for card in examined.cards for one in _card(card)]
+    found = [one for card in examined.cards for one in _judge_division(card)]
     if found:
         return found
     told_all = all(card.smi for card in examined.cards)
@@ -117,7 +117,7 @@ def mig(examined: Examined) -> Finding | list[Finding]:
     return Finding("ok", "no card is divided (MIG), now or after a reset")
 
 
-def _card(card: Card) -> list[Finding]:
+def _judge_division(card: Card) -> list[Finding]:
     smi = card.smi
     if smi is None or smi.mig_current is None:
         return []

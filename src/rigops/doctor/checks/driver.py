@@ -53,7 +53,7 @@ def pin(examined: Examined) -> Finding:
     named = driver_state.loaded_version(examined.snapshot)
     version = _version(named[0]) if named else None
     if named and version:
-        found = _judged(examined, version, named[1])
+        found = _judge_version(examined, version, named[1])
         is_by_smi = all(one.section == SMI.name for one in named[1])
         return replace(found, status="info") if is_by_smi and found.status == "warn" else found
     loaded = examined.snapshot[NVIDIA_VERSION].value
@@ -73,7 +73,7 @@ def pin(examined: Examined) -> Finding:
     return Finding("unknown", "a driver is loaded, and its version could not be read", evidence)
 
 
-def _judged(examined: Examined, version: Version, loaded: tuple[Evidence, ...]) -> Finding:
+def _judge_version(examined: Examined, version: Version, loaded: tuple[Evidence, ...]) -> Finding:
     worst = next(iter(verdicts(examined, version)), None)
     status, summary = _opinion(examined, version, worst)
     return Finding(
@@ -171,7 +171,7 @@ def compat(examined: Examined) -> Finding:
     is_complete = snapshot[PACKAGES].is_exhaustive
     toolkits = _toolkits(packages)
     if toolkits:
-        return _compared(examined, toolkits, is_complete=is_complete)
+        return _compare_toolkits(examined, toolkits, is_complete=is_complete)
     return (
         Finding("skipped", "no package of a CUDA toolkit is installed")
         if is_complete
@@ -179,8 +179,10 @@ def compat(examined: Examined) -> Finding:
     )
 
 
-def _compared(examined: Examined, toolkits: dict[Cuda, Package], *, is_complete: bool) -> Finding:
-    driver, evidence = _driver(examined)
+def _compare_toolkits(
+    examined: Examined, toolkits: dict[Cuda, Package], *, is_complete: bool
+) -> Finding:
+    driver, evidence = _cuda_of_driver(examined)
     if driver is None:
         return Finding("unknown", "which CUDA the driver brings could not be read")
     newer = {cuda: package for cuda, package in toolkits.items() if cuda > driver}
@@ -202,7 +204,7 @@ def _toolkits(packages: Packages) -> dict[Cuda, Package]:
     return found
 
 
-def _driver(examined: Examined) -> tuple[Cuda | None, Evidence | None]:
+def _cuda_of_driver(examined: Examined) -> tuple[Cuda | None, Evidence | None]:
     """By nvidia-smi, else by the catalog for the loaded branch."""
     report, loaded = examined.snapshot[SMI].value, examined.snapshot[NVIDIA_VERSION].value
     cuda = _CUDA.fullmatch(report.cuda or "") if report else None

@@ -229,12 +229,12 @@ def read_only(examined: Examined) -> Finding | list[Finding]:
         return Finding("unknown", "mounts and fstab were not collected")
     mounted = {one.target: one for one in storage.mounts}  # the last one is on top
     found = [
-        _read_only(mounted[_plain(plan.target)], plan)
+        _read_only(mounted[_without_slash(plan.target)], plan)
         for plan in storage.planned
-        if _plain(plan.target) in mounted
+        if _without_slash(plan.target) in mounted
         and plan.type not in _NEVER_WRITTEN
         and "ro" not in plan.options
-        and "ro" in mounted[_plain(plan.target)].options
+        and "ro" in mounted[_without_slash(plan.target)].options
     ]
     if found:
         return found
@@ -243,7 +243,7 @@ def read_only(examined: Examined) -> Finding | list[Finding]:
     return Finding("ok", "all file systems that fstab mounts for writing can be written")
 
 
-def _plain(target: str) -> str:
+def _without_slash(target: str) -> str:
     return target.rstrip("/") or "/"
 
 

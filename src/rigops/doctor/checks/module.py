@@ -163,7 +163,7 @@ def nouveau(examined: Examined) -> Finding | list[Finding]:
     be intended. drv.loaded judges a card without a driver.
     """
     held = [(card, driver_state.bound_to(card)) for card in examined.cards]
-    found = [_judged(examined, card, *one) for card, one in held if one and one[0]]
+    found = [_judge_card(examined, card, *one) for card, one in held if one and one[0]]
     taken = [one for one in found if one]
     if taken:
         return taken
@@ -177,7 +177,7 @@ def nouveau(examined: Examined) -> Finding | list[Finding]:
     return Finding("ok", "the NVIDIA driver holds every card", lines[:1])
 
 
-def _judged(examined: Examined, card: Card, driver: str, evidence: Evidence) -> Finding | None:
+def _judge_card(examined: Examined, card: Card, driver: str, evidence: Evidence) -> Finding | None:
     if driver == driver_state.DRIVER:
         return None
     if driver in _PASSTHROUGH:
@@ -195,10 +195,12 @@ def _judged(examined: Examined, card: Card, driver: str, evidence: Evidence) -> 
             ),
         )
     status: Status = "fail" if driver in _RIVALS else "warn"
-    return _taken(examined, status, f"{card.name} is held by {driver}", card.subject, (evidence,))
+    return _taken_card(
+        examined, status, f"{card.name} is held by {driver}", card.subject, (evidence,)
+    )
 
 
-def _taken(
+def _taken_card(
     examined: Examined, status: Status, summary: str, subject: str, evidence: tuple[Evidence, ...]
 ) -> Finding:
     return Finding(
@@ -221,7 +223,7 @@ def _taken(
 def _held_by_none(examined: Examined, free: list[Card]) -> Finding:
     not_probed = driver_state.logged(examined.snapshot, _NOT_PROBED)
     if not_probed:
-        return _logged(examined, driver_state.cited(not_probed, 1))
+        return _taken_by_log(examined, driver_state.cited(not_probed, 1))
     names = ", ".join(card.address for card in free)
     return Finding("skipped", f"no driver at all holds {names}")
 
@@ -232,9 +234,9 @@ def _by_log(examined: Examined) -> Finding:
     at_work = driver_state.logged(examined.snapshot, _AT_WORK)
     if not_probed or at_work:
         lines = (*driver_state.cited(not_probed, 1), *driver_state.cited(at_work, 2))
-        return _logged(examined, lines)
+        return _taken_by_log(examined, lines)
     return Finding("unknown", "which driver holds each card could not be read")
 
 
-def _logged(examined: Examined, lines: tuple[Evidence, ...]) -> Finding:
-    return _taken(examined, "fail", "another driver has taken a card", HOST, lines)
+def _taken_by_log(examined: Examined, lines: tuple[Evidence, ...]) -> Finding:
+    return _taken_card(examined, "fail", "another driver has taken a card", HOST, lines)

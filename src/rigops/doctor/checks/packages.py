@@ -57,7 +57,7 @@ _CALLED: Final[dict[Origin, str]] = {
     "ppa": "a PPA",
     "local": "a local archive",
 }
-_WHY = (
+_WHY_MIXED = (
     "Packages of two makers have the same names and different contents: an upgrade takes some from "
     "one and some from the other, and libraries and kernel module no longer fit."
 )
@@ -246,7 +246,7 @@ def sources(examined: Examined) -> Finding:
     policies = found.holds.policies
     if not policies:
         return Finding("unknown", "where the driver's packages come from could not be read")
-    return _judged(found, policies)
+    return _judge_origins(found, policies)
 
 
 def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
@@ -289,7 +289,7 @@ def _kept_by_rigops(examined: Examined) -> str:
     return version if loaded is None or loaded.version in {None, version} else ""
 
 
-def _judged(found: AptRig, policies: tuple[AptPolicy, ...]) -> Finding:
+def _judge_origins(found: AptRig, policies: tuple[AptPolicy, ...]) -> Finding:
     own = {one.name for one in found.driver}
     known = [one for one in policies if one.package in own]
     installed: dict[Origin, Offer] = {}
@@ -329,7 +329,7 @@ def _mixed(origins: dict[Origin, Offer], what: str, found: AptRig) -> Finding:
             for offer in origins.values()
             for line in offer.lines[:2]
         ),
-        why=_WHY,
+        why=_WHY_MIXED,
         fix=fix_by_hand(
             "keep one: take the other's file out of /etc/apt/sources.list.d, or pin it below "
             "zero for these packages in /etc/apt/preferences.d, run `apt-get update`, and look at "

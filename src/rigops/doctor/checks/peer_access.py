@@ -39,11 +39,11 @@ _REMEDIES: Final = {
 }
 
 _SHOWN_PAIRS: Final = 1
-_WHY: Final = (
+_WHY_FAILED_PROOF: Final = (
     "Training that copies between these cards hangs or reads wrong data, whatever the driver "
     "advertises. No earlier proof counts until a preflight has passed."
 )
-_FIX: Final = fix_by_hand(
+_FIX_FAILED_PROOF: Final = fix_by_hand(
     'until a preflight passes declare "nccl": {"NCCL_P2P_DISABLE": "1"}; resolve what the '
     "other findings name, then run `rigops apply`, which proves it again"
 )
@@ -90,7 +90,7 @@ def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Findi
     if refused or (not wired and peers.write_refused(examined.snapshot)):
         which = "pairs that NVLink connects" if wired else "pairs"
         many = f"{len(refused)} {which}" if refused else f"writing between some {which}"
-        return _failed(examined, found, f"{declared}, and the driver refuses {many}")
+        return _refused_grant(examined, found, f"{declared}, and the driver refuses {many}")
     if not wired:
         return None
     pairs = (*found.granted, *found.refused, *found.undetermined)
@@ -98,22 +98,22 @@ def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Findi
         summary = f"{declared}, and how the cards are connected was not collected"
         return Finding("unknown", summary)
     if found.all_seen and not any(pair.has_nvlink for pair in pairs):
-        return _failed(examined, found, f"{declared}, and no NVLink connects any two cards")
+        return _refused_grant(examined, found, f"{declared}, and no NVLink connects any two cards")
     return None
 
 
-def _failed(examined: Examined, found: Grants, summary: str) -> Finding:
+def _refused_grant(examined: Examined, found: Grants, summary: str) -> Finding:
     snapshot = examined.snapshot
     return Finding(
         "fail",
         summary,
         peers.rows(snapshot, P2P_WRITE, TOPOLOGY),
         why=_why_refused(examined, found),
-        fix=_fix(examined, found),
+        fix=_fix_grant(examined, found),
     )
 
 
-def _fix(examined: Examined, found: Grants) -> Fix:
+def _fix_grant(examined: Examined, found: Grants) -> Fix:
     if examined.spec.p2p == "nvlink":
         return fix_by_hand(
             "switch the machine off, seat the NVLink bridge firmly on both cards, boot, and "
@@ -236,11 +236,13 @@ def last_preflight(examined: Examined) -> Finding:
     if last is None:
         return Finding("unknown", "the result of the last preflight was not collected")
     if last.has_failed:
-        return Finding("fail", _failure(last.failed), why=_WHY, fix=_FIX)
-    return _passed(last)
+        return Finding(
+            "fail", _failure_of_proof(last.failed), why=_WHY_FAILED_PROOF, fix=_FIX_FAILED_PROOF
+        )
+    return _judge_passed_proof(last)
 
 
-def _passed(last: LastProof) -> Finding:
+def _judge_passed_proof(last: LastProof) -> Finding:
     if last.proven is None:
         return Finding("skipped", "no preflight is recorded on the host")
     was_tried = any(one.verdict not in REFUSED for one in last.proven.pairs)
@@ -256,7 +258,7 @@ def _passed(last: LastProof) -> Finding:
     return Finding("ok", proven)
 
 
-def _failure(failed: FailedProof | None) -> str:
+def _failure_of_proof(failed: FailedProof | None) -> str:
     if failed is None:
         return "the last preflight failed"
     day = failed.at[:10]

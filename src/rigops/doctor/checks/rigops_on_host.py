@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 _AS_DECLARED = "`rigops plan -v` shows the difference; `rigops apply` puts it right"
 
-_NOT_RUN = "Without its records rigops can undo nothing, and has no proofs."
+_WHY_RECORDS = "Without its records rigops can undo nothing, and has no proofs."
 
 _TIMER: Final = "rigops-self-check.timer"
-_METRICS: Final = "rigops-metrics.timer"
+_METRICS_TIMER: Final = "rigops-metrics.timer"
 _LATE_S: Final = 2 * 86400  # it runs daily
 _AFTER_BOOT_S: Final = 3 * 3600  # within which a missed run is caught up
 _SHOWN: Final = 2
 _GRAVE: Final = frozenset({"fail", "unknown"})
-_WHY: Final = (
+_WHY_SELF_CHECK: Final = (
     "Nobody hears of a lost card, a limit that is gone or a kernel without a module until the next "
     "`rigops doctor`."
 )
@@ -71,13 +71,13 @@ def _changed_files(examined: Examined, owned: Ownership, state: RigopsState) -> 
     for path, file in sorted(owned.files.items()):
         there = state.present.get(path)
         if difference := _difference(file, there):
-            fix = _fix(examined, file.concern)
+            fix = _fix_file(examined, file.concern)
             if there and there.kind:
                 fix = fix_by_hand(f"move it away: sudo mv {path} {path}.away")
             yield Finding("warn", difference, subject=path, fix=fix)
 
 
-def _fix(examined: Examined, concern: str) -> Fix:
+def _fix_file(examined: Examined, concern: str) -> Fix:
     """Apply writes no file of what is not declared, and none of a driver that it cannot bring."""
     if concern == CONCERN and (reason := driver_advice.blocked(examined)):
         return fix_by_hand(reason)
@@ -120,7 +120,7 @@ def records(examined: Examined) -> Finding | list[Finding]:
     answer = examined.snapshot[RIGOPS_STATE]
     if answer.value is None:
         return Finding("unknown", "the records of rigops were not collected")
-    found = list(_findings(answer.value))
+    found = list(_judge_records(answer.value))
     if found:
         return found
     if not answer.is_complete:
@@ -130,7 +130,7 @@ def records(examined: Examined) -> Finding | list[Finding]:
     return Finding("ok", "the records of rigops are whole")
 
 
-def _findings(state: RigopsState) -> Iterator[Finding]:
+def _judge_records(state: RigopsState) -> Iterator[Finding]:
     is_refused = not state.are_files_known
     if state.are_files_known:
         try:
@@ -142,7 +142,7 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
                 "fail",
                 problem.message,
                 subject=RECORD,
-                why=_NOT_RUN,
+                why=_WHY_RECORDS,
                 fix=fix_by_hand(problem.fix),
             )
     for path, trace in state.unrecorded.items():
@@ -169,7 +169,7 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
             "fail" if damaged.is_refused else "warn",
             f"cannot be read: {damaged.effect}",
             subject=damaged.path,
-            why=_NOT_RUN,
+            why=_WHY_RECORDS,
             fix=fix_by_hand(damaged.fix),
         )
     if lines := torn_lines(state):
@@ -193,23 +193,23 @@ def self_check(examined: Examined) -> Finding | list[Finding]:
         return Finding("unknown", "the records of rigops were not collected whole")
     if _TIMER not in state.units and not is_declared:
         return Finding("skipped", "neither notify nor metrics is declared")
-    timers = (_TIMER, _METRICS) if examined.spec.metrics is not None else (_TIMER,)
-    if stopped := [name for name in timers if not _runs(state, name)]:
-        return [_stopped(state, name, stopped, is_declared=is_declared) for name in stopped]
+    timers = (_TIMER, _METRICS_TIMER) if examined.spec.metrics is not None else (_TIMER,)
+    if stopped := [name for name in timers if not _timer_runs(state, name)]:
+        return [_stopped_timer(state, name, stopped, is_declared=is_declared) for name in stopped]
     text = state.records.get(record.PATH)
     if text is None:
         return Finding("info", "the self-check has not run yet; it runs once a day")
     last = readable(record.parse, text)
     if last is None:
         return Finding("unknown", f"{record.PATH} cannot be read")
-    return _judge(last, examined.snapshot[BOOT].or_empty)
+    return _judge_self_check(last, examined.snapshot[BOOT].or_empty)
 
 
-def _runs(state: RigopsState, name: str) -> bool:
+def _timer_runs(state: RigopsState, name: str) -> bool:
     return name in state.units and state.units[name].runs
 
 
-def _stopped(
+def _stopped_timer(
     state: RigopsState, name: str, stopped: Sequence[str], *, is_declared: bool
 ) -> Finding:
     """Apply starts none of them while one is masked."""
@@ -217,11 +217,11 @@ def _stopped(
     what = "is not installed" if timer is None else timer.in_words
     fixes = [start_unit(one, state.units.get(one), NAME) for one in (name, *stopped)]
     fix = next((one for one in fixes if not one.by_apply), fixes[0]) if is_declared else None
-    why = _WHY if name == _TIMER else "The textfile of `metrics` is not written."
+    why = _WHY_SELF_CHECK if name == _TIMER else "The textfile of `metrics` is not written."
     return Finding("warn", f"the timer {what}", subject=name, why=why, fix=fix)
 
 
-def _judge(last: LastSelfCheck, boot: Boot) -> Finding:
+def _judge_self_check(last: LastSelfCheck, boot: Boot) -> Finding:
     evidence = (Evidence(RIGOPS_STATE.name, last.at),)
     if boot.epoch_s is None:
         return Finding("unknown", f"ran {last.at}; the host's clock was not collected", evidence)
@@ -233,7 +233,7 @@ def _judge(last: LastSelfCheck, boot: Boot) -> Finding:
             "warn",
             f"the last self-check was {int(age_s // 86400)} days ago",
             evidence,
-            why=_WHY,
+            why=_WHY_SELF_CHECK,
             fix=fix_by_hand(fix),
         )
     ran = f"the self-check of {last.at[:10]}"

@@ -39,8 +39,8 @@ _HOT_CARD = fix_by_hand(
     "open ones), take the side panel off, and lower gpu_power_limit"
 )
 
-LATE_S: Final = 90.0  # it writes its record every 20 s
-_FAILS: Final = frozenset({"stop-jobs", "poweroff"})
+LATE_S: Final = 90.0  # the guard writes its record every 20 s
+_FAILING_STEPS: Final = frozenset({"stop-jobs", "poweroff"})
 
 
 @Check("tmp.core", needs=(SMI,), fixes=("hands",))
@@ -251,19 +251,23 @@ def guard(examined: Examined) -> Finding:
     unit = state.units.get(UNIT)
     if unit is None and not answer.is_complete:
         return Finding("unknown", "the services of rigops were not collected whole")
-    return _judge(unit, limit) or _running(examined, state.records.get(record.PATH, ""))
+    return _judge_guard(unit, limit) or _judge_running_guard(
+        examined, state.records.get(record.PATH, "")
+    )
 
 
-def _judge(unit: OwnedUnit | None, limit: ThermalLimit) -> Finding | None:
+def _judge_guard(unit: OwnedUnit | None, limit: ThermalLimit) -> Finding | None:
     if unit is None:
-        return Finding("warn", "the thermal guard is not on the host yet", fix=_start(None, limit))
+        return Finding(
+            "warn", "the thermal guard is not on the host yet", fix=_start_guard(None, limit)
+        )
     if not unit.runs:
         summary = f"the thermal guard does not run: {UNIT} {unit.in_words}"
-        return Finding("fail", summary, fix=_start(unit, limit))
+        return Finding("fail", summary, fix=_start_guard(unit, limit))
     return None
 
 
-def _running(examined: Examined, text: str) -> Finding:
+def _judge_running_guard(examined: Examined, text: str) -> Finding:
     state = json_fields.readable(record.parse, text)
     if state is None:
         return Finding("unknown", "the thermal guard's record cannot be read")
@@ -275,16 +279,16 @@ def _running(examined: Examined, text: str) -> Finding:
             f"the thermal guard hangs: it has written nothing for {age_s:.0f} s",
             fix=fix_by_hand(f"sudo systemctl restart {UNIT}"),
         )
-    return _doing(state, text)
+    return _judge_step(state, text)
 
 
-def _doing(state: GuardState, text: str) -> Finding:
+def _judge_step(state: GuardState, text: str) -> Finding:
     if state.step == "none":
         suspended = f" ({state.suspended}: lost sensors lead to nothing)" if state.suspended else ""
         return Finding("ok", f"the thermal guard runs, and no card is too hot{suspended}")
     lines = [line.strip() for line in text.splitlines() if '"step"' in line or '"why"' in line]
     return Finding(
-        "fail" if state.step in _FAILS else "warn",
+        "fail" if state.step in _FAILING_STEPS else "warn",
         f"the thermal guard is at {state.step} since {state.since}: {state.why}",
         tuple(Evidence(RIGOPS_STATE.name, line) for line in dict.fromkeys(lines[:2])),
         why="It goes back by itself once the cards are cool and their sensors answer.",
@@ -296,7 +300,7 @@ def _doing(state: GuardState, text: str) -> Finding:
     )
 
 
-def _start(unit: OwnedUnit | None, limit: ThermalLimit) -> Fix:
+def _start_guard(unit: OwnedUnit | None, limit: ThermalLimit) -> Fix:
     degrees = {
         "gpu": limit.gpu_celsius,
         "memory": limit.memory_celsius,

@@ -29,7 +29,7 @@ _REPAIR = frozenset(
     }
 )  # fmt: skip
 
-_SAID: Final = re.compile(
+_NOT_UNDERSTOOD: Final = re.compile(
     r"PCI: Unknown option `(?P<pci>[^']{1,80})'|"
     r"AMD-Vi: Unknown option - '(?P<amd_iommu>[^']{1,80})'|"
     r"DMAR: Unknown option - '(?P<intel_iommu>[^']{1,80})'|"
@@ -128,7 +128,7 @@ def bad(examined: Examined) -> Finding:
         "; ".join(f"{one.argument} {one.text}" for one in found),
         (Evidence(PROC_CMDLINE.name, running.line),),
         why=" ".join(one.why for one in found),
-        fix=_fix(examined, grave),
+        fix=_fix_troubles(examined, grave),
         data={"arguments": [one.argument for one in found]},
     )
 
@@ -159,7 +159,7 @@ def _at(argument: str, trouble: Trouble) -> Trouble:
     return Trouble(argument, trouble.text, trouble.why, trouble.grave)
 
 
-def _fix(examined: Examined, grave: list[Trouble]) -> Fix | None:
+def _fix_troubles(examined: Examined, grave: list[Trouble]) -> Fix | None:
     if not grave:
         return None
     arguments = [one.argument for one in grave if one.argument not in _REPAIR]
@@ -202,7 +202,7 @@ def ignored(examined: Examined) -> Finding:
     """
     snapshot, declared = examined.snapshot, examined.spec.kernel_args or ()
     running, log = snapshot[PROC_CMDLINE].or_empty, snapshot[KERNEL_LOG].or_empty
-    said = dict(_said(examined))
+    said = dict(_ignored_by_log(examined))
     found = {word: "" for one in running.arguments for word in in_vain.known(one)}
     found |= {word: entry.line for word, entry in said.items()}
     if not found and not (
@@ -211,7 +211,7 @@ def ignored(examined: Examined) -> Finding:
         return Finding("unknown", "not all of the command line and of this boot's log was read")
     if not found:
         return Finding("ok", "the kernel ignored no argument")
-    in_inventory = [one for one in declared if _has(one, found)]
+    in_inventory = [one for one in declared if _is_ignored(one, found)]
     lines = dict.fromkeys(filter(None, found.values()))
     evidence = [Evidence(KERNEL_LOG.name, line) for line in lines]
     if running.line:
@@ -232,9 +232,9 @@ def ignored(examined: Examined) -> Finding:
     )
 
 
-def _said(examined: Examined) -> Iterator[tuple[str, LogLine]]:
-    for entry in examined.snapshot[KERNEL_LOG].or_empty.matching(_SAID):
-        said = _SAID.search(entry.message)
+def _ignored_by_log(examined: Examined) -> Iterator[tuple[str, LogLine]]:
+    for entry in examined.snapshot[KERNEL_LOG].or_empty.matching(_NOT_UNDERSTOOD):
+        said = _NOT_UNDERSTOOD.search(entry.message)
         for name, text in (said.groupdict() if said else {}).items():
             if text is None:
                 continue
@@ -244,7 +244,7 @@ def _said(examined: Examined) -> Iterator[tuple[str, LogLine]]:
                 yield (text if name == "malformed" else f"{name}={text}"), entry
 
 
-def _has(argument: str, found: dict[str, str]) -> bool:
+def _is_ignored(argument: str, found: dict[str, str]) -> bool:
     return bool({argument, name_of(argument), *words(argument)} & found.keys())
 
 
