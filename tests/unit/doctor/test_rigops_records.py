@@ -125,7 +125,7 @@ def test_a_key_of_rigops_that_is_not_recorded_is_not_to_be_deleted(concern: str)
     assert found.summary == f"looks like rigops' key for {concern}, and is not recorded"
     assert found.fix is not None
     assert found.fix.text == (
-        f"do not delete it while {concern} is declared; `rigops apply` records it"
+        f"do not delete it while {concern} is declared: `rigops apply` records it"
     )
 
 

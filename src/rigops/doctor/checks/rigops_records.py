@@ -69,7 +69,7 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
                 subject=path,
                 fix=Fix(
                     kind="hands",
-                    text=f"do not delete it while {concern} is declared; `rigops apply` records it",
+                    text=f"do not delete it while {concern} is declared: `rigops apply` records it",
                 ),
             )
             continue
