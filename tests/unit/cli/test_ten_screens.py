@@ -19,6 +19,7 @@ from rigops.cli.init import command as init
 from rigops.cli.progress import Progress
 from rigops.concerns.borg.host.borg_meanings import BorgError, BorgMessage
 from rigops.concerns.gpu_tuning import decide, record
+from rigops.concerns.registry import read
 from rigops.converge.errors import NoRootError, host_error
 from rigops.converge.flow import Question, Reboot
 from rigops.converge.result import Blocker, HostResult, Override
@@ -39,8 +40,8 @@ from tests.unit.cli.test_doctor import Rig
 from tests.unit.cli.test_host_drivers import TEXTS
 from tests.unit.concerns.gpu_tuning.test_decide import GEFORCE, tuned
 from tests.unit.doctor.examining import look
+from tests.unit.doctor.test_rigops_records import DECLARED, answer, trace
 from tests.unit.doctor.test_rigops_records import TEXTS as RECORDS
-from tests.unit.doctor.test_rigops_records import answer, trace
 from tests.unit.preflight.hosts import GRANTED, FakeHost, collectives, pair, said
 from tests.unit.probe import answers
 from tests.unit.test_screens import ROOT, screens
@@ -141,7 +142,8 @@ def consent_asked() -> str:
 
 def unrecorded_key() -> str:
     text = answer(RECORDS) + trace("/etc/rigops/borg_key").replace("made", "there", 1)
-    found = look("rigops.records", rigops_state=text)
+    declared, concerns = read({"borg": DECLARED["borg"]}), frozenset({"borg"})
+    found = look("rigops.records", declared, concerns=concerns, rigops_state=text)
     report = HostReport(
         host="data3", source="ssh", collected_at=None, duration_ms=1, findings=(found,)
     )
