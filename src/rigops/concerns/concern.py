@@ -90,6 +90,13 @@ class SelfChecks:
     commands: Mapping[str, tuple[str, ...]]
 
 
+@dataclass(frozen=True)
+class InventorySpecs:
+    """The inventory's declarations for the hosts of this run, read only on demand."""
+
+    by_host: Callable[[], Mapping[str, RigSpec]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class States:
     """Whether a host is as declared, judged once for plan, doctor and the self-check. Pure.

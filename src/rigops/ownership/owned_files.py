@@ -1,7 +1,9 @@
-"""Files, programs and units that rigops owns on a host: written, and undone at their end."""
+"""Files, programs, keys and units that rigops owns on a host: written, and undone at their end."""
 
 from __future__ import annotations
 
+import posixpath
+import shlex
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -12,7 +14,6 @@ from rigops.facts.files import FileAt, FileFound
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import FOLDER, MODE, installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
-from rigops.ownership.host_key import key_made
 from rigops.ownership.ownership import (
     MADE,
     Conflict,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
     from rigops.ownership.ownership import Step
+
 
 _FILE_MODE: Final = 0o644
 _KEY_MODE: Final = 0o600
@@ -321,3 +323,24 @@ def _is_program(path: str) -> bool:
 
 def _version(known: str) -> str:
     return f"sha256 {known}\n"
+
+
+def key_made(path: str, host: str) -> str:
+    """Shell that has it and its public half, for root alone. One that is there stays."""
+    new = f"{path}.rigops-new"
+    make = shlex.join(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"rigops@{host}"))
+    return f"""\
+mkdir -p {posixpath.dirname(path)}
+(
+    umask 077
+    if [ -s {path} ]; then
+        chown 0:0 {path}
+        chmod 0600 {path}
+        ssh-keygen -y -f {path} >{path}.pub
+    else
+        rm -f {new} {new}.pub
+        {make} -f {new} </dev/null >&2
+        mv -f {new}.pub {path}.pub
+        mv -f {new} {path}
+    fi
+)"""

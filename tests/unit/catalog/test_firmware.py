@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from rigops.catalog import load
-from rigops.catalog.firmware import step
 from rigops.catalog.model import Setting
+from rigops.concerns.preconditions.firmware import step
 from rigops.errors import UsageError
 from tests.unit.catalog.entries import EVIDENCE, write
 

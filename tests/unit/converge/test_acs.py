@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops import assets
-from rigops.concerns.acs import facts
-from rigops.concerns.acs.facts import Acs
-from rigops.concerns.acs.operations import PROGRAM, UNIT
+from rigops.concerns.acs import operations
+from rigops.concerns.acs.operations import PROGRAM, UNIT, Acs
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.facts.sections import (
@@ -85,7 +84,7 @@ class Rig:
         channel = HostChannel(self.host, Privilege("root"))
         known: list[tuple[type[SectionFact[Any]], object]] = [
             (RigopsState, state or StateFacts()),
-            (Acs, facts.parse(said)),
+            (Acs, operations.parse(said)),
             (Boot, boot.Boot(virtualization=virtualization)),
             (CommandLine, proc_cmdline.parse("ro quiet")),
             (Pci, pci.parse(functions)),

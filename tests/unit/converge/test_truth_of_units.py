@@ -13,7 +13,7 @@ from rigops import assets
 from rigops.concerns.monitoring import operations as monitoring
 from rigops.concerns.monitoring.facts import Monitoring, MonitoringHost
 from rigops.concerns.thermal_guard import operations as guard
-from rigops.concerns.thermal_guard.facts import HostPython, PythonFact
+from rigops.concerns.thermal_guard.operations import HostPython, PythonFact
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.doctor.registry import examine

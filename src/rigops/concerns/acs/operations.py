@@ -6,6 +6,7 @@ the cards. It records what it has cleared, so that undoing is exact.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Final
@@ -14,13 +15,11 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.acs import decide
-from rigops.concerns.acs import facts as ports
-from rigops.concerns.acs.facts import Acs
-from rigops.concerns.acs.state import judge_ports
+from rigops.concerns.acs.state import AcsPorts, Port, judge_ports
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.preconditions import gpu_jobs, guards
 from rigops.concerns.state import NOT_HERE, REFUSED
-from rigops.facts.sections import Boot, Firmware, Processes, RigopsState
+from rigops.facts.sections import Boot, Firmware, Processes, RigopsState, SectionFact
 from rigops.hostside.packing import installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
 from rigops.ownership.owned_files import owned_program, owned_unit, undo_undeclared
@@ -28,16 +27,19 @@ from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.commands import blockers
 from rigops.plan.context import announce, headline, housekeeping, may_undo, notice
+from rigops.probe.section import Section
 from rigops.probe.sections.rigops_state import STATE
+from rigops.probe.text import single
 from rigops.rendering import render
 
 if TYPE_CHECKING:
     from rigops.concerns.state import State
     from rigops.inventory.spec.model import AcsRedirect
 
-CONCERN: Final = "acs"
+
+CONCERN: Final = "acs"  # and the host-side program that finds, clears and restores the ports
 UNIT: Final = "rigops-acs.service"
-PROGRAM: Final = installed_at(ports.PROGRAM)
+PROGRAM: Final = installed_at(CONCERN)
 
 
 def acs(*, redirect: AcsRedirect | None) -> None:
@@ -61,7 +63,7 @@ def acs(*, redirect: AcsRedirect | None) -> None:
         return
     if any(state.is_to_change for state in states):
         _spare_the_jobs()
-    owned_program(name=PROGRAM, concern=CONCERN, program=ports.PROGRAM)
+    owned_program(name=PROGRAM, concern=CONCERN, program=CONCERN)
     owned_unit(
         name=UNIT,
         concern=CONCERN,
@@ -124,7 +126,7 @@ def redirection_back(*, declared: bool) -> Generator[FileWorkCommand, None, None
     for state in states:
         _announce(state)
     # Not the installed one, which may have been changed.
-    command = shlex.join(("sh", "-c", pack(ports.PROGRAM).text, ports.PROGRAM, "back"))
+    command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "back"))
     work = FileWork(before=owned, more_effects=(Effect(command),))
     yield FileWorkCommand(work, touches=frozenset({Acs}))
 
@@ -133,3 +135,46 @@ def _announce(state: State) -> None:
     port = state.name.removeprefix("port ")
     change = Change(CONCERN, "setting", port, f"{state.now}\n", f"{state.wanted}\n")
     announce(host, change)
+
+
+_PORT = re.compile(
+    r"(?P<kind>port|apart) (?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) "
+    r"(?P<word>[0-9a-f]{4}|none|unreadable) ?(?P<earlier>[0-9a-f]{4})?"
+)
+_GPUS = re.compile(r"gpus ([0-9]{1,4})")
+
+
+def parse(text: str) -> AcsPorts:
+    gpus: int | None = None
+    ports: list[Port] = []
+    unparsed: list[str] = []
+    is_locked_down = False
+    for line in filter(None, map(str.strip, single(text))):
+        if count := _GPUS.fullmatch(line):
+            gpus = int(count[1])
+        elif line == "lockdown":
+            is_locked_down = True
+        elif shape := _PORT.fullmatch(line):
+            word, earlier = shape["word"], shape["earlier"]
+            port = Port(
+                address=shape["address"],
+                word=None if word in {"none", "unreadable"} else int(word, 16),
+                earlier=int(earlier, 16) if earlier else None,
+                is_between=shape["kind"] == "port",
+                is_readable=word != "unreadable",
+            )
+            ports.append(port)
+        else:
+            unparsed.append(line)
+    return AcsPorts(
+        gpus=gpus, ports=tuple(ports), is_locked_down=is_locked_down, unparsed=tuple(unparsed)
+    )
+
+
+SECTION = Section(
+    name="acs", snippet=f"set -- show\n{pack(CONCERN).text}", parse=parse, wants_root=True
+)
+
+
+class Acs(SectionFact[AcsPorts]):
+    section = SECTION

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
+from rigops.concerns.concern import InventorySpecs
 from rigops.concerns.gpu_tuning import NAME as CONCERN
 from rigops.concerns.gpu_tuning import decide, power_budget
 from rigops.concerns.gpu_tuning.decide import Declared, TunedCard
 from rigops.concerns.gpu_tuning.state import WORDS, Wanted
 from rigops.concerns.host_catalog import catalog_of
-from rigops.concerns.inventory_specs import InventorySpecs
 from rigops.concerns.nvidia_driver import NAME as DRIVER
 from rigops.concerns.preconditions import rivals
 from rigops.concerns.state import UNKNOWN

@@ -34,7 +34,7 @@ from rigops.concerns.nvidia_driver.modules import (
     persistence_daemon,
     subject,
 )
-from rigops.concerns.nvidia_driver.pin import driver_pinned
+from rigops.concerns.nvidia_driver.pin import driver_pinned, report_next_driver
 from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution, identity
 from rigops.concerns.nvidia_driver.run_file import (
@@ -46,7 +46,6 @@ from rigops.concerns.nvidia_driver.run_file import (
     run_file_driver,
     run_file_driver_removed,
 )
-from rigops.concerns.nvidia_driver.unpinned import report_next_driver
 from rigops.concerns.nvidia_driver.vault_source import (
     REMOVED,
     SOURCE_TEXT,

@@ -25,7 +25,7 @@ def _is_declared(spec: RigSpec) -> bool:
 
 
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
-    from rigops.concerns.thermal_guard.facts import PythonFact
+    from rigops.concerns.thermal_guard.operations import PythonFact
     from rigops.facts.sections import Smi
 
     return (Smi, PythonFact) if _is_declared(spec) else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Final
@@ -12,8 +13,8 @@ from pyinfra.context import host
 from rigops.concerns.thermal_guard import NAME as CONCERN
 from rigops.concerns.thermal_guard import decide, record
 from rigops.concerns.thermal_guard.decide import UNIT
-from rigops.concerns.thermal_guard.facts import PYTHON, PythonFact
-from rigops.facts.sections import RigopsState, Smi
+from rigops.dataclass import dataclass
+from rigops.facts.sections import RigopsState, SectionFact, Smi
 from rigops.hostside.packing import installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
 from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, undo_undeclared
@@ -21,11 +22,51 @@ from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.commands import blockers
 from rigops.plan.context import announce, headline, housekeeping, may_undo, notice, plan_of
+from rigops.probe.section import Section
 from rigops.probe.sections.units import SYSTEM_UNITS
+from rigops.probe.text import single
 from rigops.rendering import render
 
 if TYPE_CHECKING:
     from rigops.concerns.thermal_guard.decide import Declared
+
+
+PYTHON: Final = "/usr/bin/python3"  # as the first line of the program has it
+
+_VERSION = re.compile(r"python ([0-9]{1,3})\.([0-9]{1,3})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostPython:
+    """`version`: empty where there is none."""
+
+    version: tuple[int, ...] = ()
+    unparsed: tuple[str, ...] = ()
+
+
+def parse(text: str) -> HostPython:
+    found = [line for line in map(str.strip, single(text)) if line]
+    matched = [match for line in found if (match := _VERSION.fullmatch(line))]
+    return HostPython(
+        version=tuple(int(one) for one in matched[0].groups()) if matched else (),
+        unparsed=tuple(line for line in found if not _VERSION.fullmatch(line)),
+    )
+
+
+SECTION = Section(
+    name="thermal-guard",
+    snippet=f"""
+[ ! -x {PYTHON} ] || {PYTHON} -I -c 'import sys
+print("python %d.%d" % sys.version_info[:2])'
+return 0
+""",
+    parse=parse,
+)
+
+
+class PythonFact(SectionFact[HostPython]):
+    section = SECTION
+
 
 PROGRAM: Final = installed_at(CONCERN)
 SETTINGS: Final = "/etc/rigops/thermal_guard"

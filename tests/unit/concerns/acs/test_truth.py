@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from rigops.concerns.acs import facts, operations
-from rigops.concerns.acs.facts import Acs
+from rigops.concerns.acs import operations
+from rigops.concerns.acs.operations import Acs
 from rigops.concerns.state import REFUSED
 from rigops.doctor.registry import examine
 from rigops.facts.sections import Boot, RigopsState
@@ -133,7 +133,7 @@ class FakeHost:
         known: dict[type, object] = {
             RigopsState: self.row.state,
             Boot: self.row.boot,
-            Acs: facts.parse(self.row.shown),
+            Acs: operations.parse(self.row.shown),
         }
         return known[fact]
 

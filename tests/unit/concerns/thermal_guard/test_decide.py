@@ -10,7 +10,7 @@ import pytest
 from rigops.concerns.registry import read
 from rigops.concerns.thermal_guard import decide
 from rigops.concerns.thermal_guard.decide import Declared
-from rigops.concerns.thermal_guard.facts import HostPython, parse
+from rigops.concerns.thermal_guard.operations import HostPython, parse
 from rigops.probe.smi.report import SmiGpu, SmiReport
 
 PYTHON: Final = (3, 11)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from rigops.concerns.kernel_args.bootloader import grub_menu, tokens
 from rigops.concerns.kernel_args.bootloader.shell import apart, synced
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, edit
-from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID
 from rigops.dataclass import dataclass
 from rigops.numbers import whole
 from rigops.probe import kernel_arguments as arguments
@@ -21,6 +20,8 @@ from rigops.record.trial_boot import MARK
 if TYPE_CHECKING:
     from rigops.concerns.kernel_args.bootloader.tokens import Edit, Words
     from rigops.probe.boot_files import Files
+
+ENTRY_ID: Final = "rigops-trial"  # of a trial boot
 
 _FIELD = re.compile(r"^[ \t]*(?P<key>[a-z-]+)[ \t]+(?P<value>[^\n]*)$", re.MULTILINE)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
