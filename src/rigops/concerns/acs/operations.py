@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.acs import decide
 from rigops.concerns.acs.state import AcsPorts, Port, judge_ports
 from rigops.concerns.host_catalog import catalog_of
+from rigops.concerns.live_settings import LiveSettings, settings_live, settings_undone
 from rigops.concerns.preconditions import gpu_jobs, guards
 from rigops.concerns.state import NOT_HERE, REFUSED
 from rigops.facts.sections import Boot, Firmware, Processes, RigopsState, SectionFact
 from rigops.hostside.packing import installed_at, pack
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
 from rigops.ownership.owned_files import owned_program, owned_unit, undo_undeclared
 from rigops.ownership.ownership import Ownership
-from rigops.plan.change import Change
 from rigops.plan.commands import blockers
-from rigops.plan.context import announce, headline, housekeeping, may_undo, notice
+from rigops.plan.context import notice
 from rigops.probe.section import Section
 from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.text import single
@@ -49,7 +47,12 @@ def acs(*, redirect: AcsRedirect | None) -> None:
         if owned and _judged(redirect):
             _spare_the_jobs()
         is_declared = redirect is not None
-        redirection_back(name="Ports between the cards", declared=is_declared)
+        settings_undone(
+            name="Ports between the cards",
+            settings=_settings(None),
+            verb="back",
+            declared=is_declared,
+        )
         undo_undeclared(name="Undo undeclared settings", concern=CONCERN, declared=is_declared)
         return
     states = _judged(redirect)
@@ -70,7 +73,12 @@ def acs(*, redirect: AcsRedirect | None) -> None:
         unit=UNIT,
         content=render("rigops-acs.service.j2", program=PROGRAM, state=STATE),
     )
-    redirection_off(name="Ports between the cards")
+    settings_live(
+        name="Ports between the cards",
+        settings=_settings("off"),
+        command=shlex.join((PROGRAM, "off")),
+        unit=UNIT,
+    )
 
 
 def consequences() -> Iterator[str]:
@@ -91,50 +99,16 @@ def _spare_the_jobs() -> None:
         guards.gpus_are_free(name="GPU jobs", concern=CONCERN)
 
 
-@operation()
-def redirection_off() -> Generator[FileWorkCommand, None, None]:
-    """Clear what redirects, by the unit that does so at every boot. It comes after its files."""
-    pending = [state for state in _judged("off") if state.is_to_change]
-    if not pending:
-        host.noop("no port between the cards redirects")
-        return
-    headline(host, CONCERN, f"no ACS redirection on {len(pending)} port{'s' * (len(pending) > 1)}")
-    for state in pending:
-        _announce(state)
-    # The program itself as well: it names the port that refuses, where a unit only fails.
-    effect = Effect(shlex.join((PROGRAM, "off")), unit=UNIT)
-    work = FileWork(before=Ownership.from_state(host.get_fact(RigopsState)), more_effects=(effect,))
-    yield FileWorkCommand(work, touches=frozenset({Acs}))
-
-
-@operation()
-def redirection_back(*, declared: bool) -> Generator[FileWorkCommand, None, None]:
-    """Set again what was cleared since the boot. A ``undo_undeclared`` of the files comes after it.
-
-    + declared: whether the inventory declares redirection at all; else this needs consent
-    """
-    owned = Ownership.from_state(host.get_fact(RigopsState))
-    ours = owned.paths_of(CONCERN)
-    if not ours or not (declared or may_undo(host, CONCERN, ours)):
-        host.noop("nothing was cleared that is to be set again")
-        return
-    housekeeping(host, CONCERN, "what was cleared since the boot")
-    states = _judged(None)
-    if states:
-        plural = "s" * (len(states) > 1)
-        headline(host, CONCERN, f"ACS redirection again on {len(states)} port{plural}")
-    for state in states:
-        _announce(state)
-    # Not the installed one, which may have been changed.
-    command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "back"))
-    work = FileWork(before=owned, more_effects=(Effect(command),))
-    yield FileWorkCommand(work, touches=frozenset({Acs}))
-
-
-def _announce(state: State) -> None:
-    port = state.name.removeprefix("port ")
-    change = Change(CONCERN, "setting", port, f"{state.now}\n", f"{state.wanted}\n")
-    announce(host, change)
+def _settings(redirect: AcsRedirect | None) -> LiveSettings:
+    does = "no ACS redirection" if redirect == "off" else "ACS redirection again"
+    return LiveSettings(
+        concern=CONCERN,
+        states=lambda: _judged(redirect),
+        headlines=lambda ports: [f"{does} on {len(ports)} port{'s' * (len(ports) > 1)}"],
+        subject=lambda state: state.name.removeprefix("port "),
+        touches=frozenset({Acs}),
+        word="cleared",
+    )
 
 
 _PORT = re.compile(

@@ -7,10 +7,10 @@ is loaded again and after a suspend. It records what it sets, so that undoing is
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.concern import InventorySpecs
@@ -19,23 +19,18 @@ from rigops.concerns.gpu_tuning import decide, power_budget
 from rigops.concerns.gpu_tuning.decide import Declared, TunedCard
 from rigops.concerns.gpu_tuning.state import WORDS, Wanted
 from rigops.concerns.host_catalog import catalog_of
+from rigops.concerns.live_settings import LiveSettings, settings_live, settings_undone
 from rigops.concerns.nvidia_driver import NAME as DRIVER
 from rigops.concerns.preconditions import rivals
 from rigops.concerns.state import UNKNOWN
 from rigops.facts.sections import Boot, Pci, RigopsState, Smi, Units
-from rigops.hostside.packing import installed_at, pack
+from rigops.hostside.packing import installed_at
 from rigops.inventory.spec import RigSpec
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
 from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, undo_undeclared
-from rigops.ownership.ownership import Ownership
-from rigops.plan.change import Change, LaterChange
+from rigops.plan.change import LaterChange
 from rigops.plan.commands import blockers
 from rigops.plan.context import (
-    announce,
     announce_later,
-    headline,
-    housekeeping,
-    may_undo,
     notice,
     plan_of,
     provided,
@@ -75,7 +70,11 @@ def gpu_tuning(
     """Have these settings on the cards; what is no longer declared is undone."""
     declared = Declared(persistence=persistence, power=power, clocks=clocks)
     if not declared:
-        settings_undone(name="Settings of the cards")
+        settings_undone(
+            name="Settings of the cards",
+            settings=_settings(lambda: _judged((), ())[::-1], is_declared=False),
+            verb="undo",
+        )
         undo_undeclared(
             name="Undo undeclared settings", concern=CONCERN, declared=False, effects=_ABSENCES
         )
@@ -121,7 +120,12 @@ def gpu_tuning(
         content=render("rigops-gpu-tuning.rules.j2", unit=UNIT),
         effect=_RELOAD_RULES,
     )
-    settings_live(name="Settings of the cards", wanted=tuning.wanted, cards=cards)
+    settings_live(
+        name="Settings of the cards",
+        settings=_settings(partial(_judged, tuning.wanted, cards)),
+        command=_APPLY,
+        unit=UNIT,
+    )
 
 
 def _notice_the_budget(cards: Sequence[KnownCard]) -> None:
@@ -159,59 +163,18 @@ def _without_a_driver(declared: Declared, reason: str) -> None:
 
 def _judged(wanted: Sequence[Wanted], cards: Sequence[TunedCard]) -> list[State]:
     records, boot_id = host.get_fact(RigopsState).records, host.get_fact(Boot).boot_id
-    return decide.judged(wanted, cards, records, boot_id)
-
-
-@operation()
-def settings_live(
-    *, wanted: Sequence[Wanted], cards: Sequence[TunedCard]
-) -> Generator[FileWorkCommand, None, None]:
-    """Have every card as the table says. It comes after the table and the unit.
-
-    + wanted: the lines of the table
-    + cards: the cards as they are
-    """
-    states = _judged(wanted, cards)
+    states = decide.judged(wanted, cards, records, boot_id)
     for state in states:
         if state.status == UNKNOWN:
             notice(host, CONCERN, f"{state.subject}: {state.text}")
-    pending = [one for one in states if one.is_to_change]
-    if not pending:
-        host.noop("every card is as declared")
-        return
-    for text in decide.headlines(pending):
-        headline(host, CONCERN, text)
-    for one in pending:
-        _announce(one)
-    # The program itself as well: it names the card that refuses, where a unit only fails.
-    work = FileWork(
-        before=Ownership.from_state(host.get_fact(RigopsState)),
-        more_effects=(Effect(_APPLY, unit=UNIT),),
+    return states
+
+
+def _settings(states: Callable[[], Sequence[State]], *, is_declared: bool = True) -> LiveSettings:
+    return LiveSettings(
+        concern=CONCERN,
+        states=states,
+        headlines=partial(decide.headlines, is_declared=is_declared),
+        subject=lambda state: f"GPU {state.subject.removeprefix('gpu ')} {state.name}",
+        touches=frozenset({Smi}),
     )
-    yield FileWorkCommand(work, touches=frozenset({Smi}))
-
-
-@operation()
-def settings_undone() -> Generator[FileWorkCommand, None, None]:
-    """Undo what was set since the boot. An ``undo_undeclared`` of the files comes after it."""
-    owned = Ownership.from_state(host.get_fact(RigopsState))
-    ours = owned.paths_of(CONCERN)
-    if not ours or not may_undo(host, CONCERN, ours):
-        host.noop("nothing was set that is to be undone")
-        return
-    housekeeping(host, CONCERN, "what was set since the boot")
-    pending = _judged((), ())[::-1]
-    for text in decide.headlines(pending, is_declared=False):
-        headline(host, CONCERN, text)
-    for one in pending:
-        _announce(one)
-    # Not the installed one, which may have been changed.
-    command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "undo"))
-    work = FileWork(before=owned, more_effects=(Effect(command),))
-    yield FileWorkCommand(work, touches=frozenset({Smi}))
-
-
-def _announce(state: State) -> None:
-    subject = f"GPU {state.subject.removeprefix('gpu ')} {state.name}"
-    change = Change(CONCERN, "setting", subject, f"{state.now}\n", f"{state.wanted}\n")
-    announce(host, change)
