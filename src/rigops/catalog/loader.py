@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rigops import regular_file
-from rigops.catalog import checks, versions
+from rigops.catalog import versions
 from rigops.catalog.model import (
     ARCHITECTURES,
     EVERY_CARD,
@@ -33,6 +33,7 @@ from rigops.errors import Problem, UsageError
 
 if TYPE_CHECKING:
     from rigops.catalog.model import Release
+
 
 _MOST_BYTES = 4 * 1024 * 1024
 SHIPPED = Path(__file__).with_name("data")
@@ -213,7 +214,7 @@ def _merged(table: Table[E], own: tuple[E, ...], document: Document) -> tuple[E,
         if len(reader.problems) > before:
             continue
         entry = build(table.kind, values) if known is None else _overridden(known, values)
-        for fault in checks.faults(entry):
+        for fault in _faults(entry):
             reader.complain(place, fault.message, fault.value, fault.accepted)
         entries[key] = entry
     if reader.problems:
@@ -253,3 +254,49 @@ def _order(release: Release) -> tuple[int, ...]:
         return versions.parse(release.version).release
     except ValueError:
         return ()
+
+
+class _Fault(NamedTuple):
+    message: str
+    value: str
+    accepted: str
+
+
+def _faults(entry: E) -> Iterator[_Fault]:
+    if isinstance(entry, DriverBranch):
+        yield from _releases(entry)
+    elif isinstance(entry, Gpu):
+        least = entry.watts_min or entry.watts_default
+        most = entry.watts_max or entry.watts_default
+        if not 0 < least <= entry.watts_default <= most:
+            yield _Fault(
+                "watts_min, watts_default and watts_max are out of order",
+                f"{entry.watts_min}, {entry.watts_default}, {entry.watts_max}",
+                "0 < min <= default <= max; 0 for an unknown min or max",
+            )
+    elif isinstance(entry, FirmwareSetting):
+        every = [board.cpu for board in entry.boards if not board.makers]
+        if not ("any" in every or {"amd", "intel"} <= set(every)):
+            accepted = "words with makers = [], for any cpu or for amd and intel each"
+            yield _Fault("boards lacks words for all other boards", str(every), accepted)
+    elif isinstance(entry, Link) and not (0 < entry.slowest <= entry.fastest <= entry.theoretical):
+        yield _Fault(
+            "slowest, fastest and theoretical are out of order",
+            f"{entry.slowest}, {entry.fastest}, {entry.theoretical}",
+            "0 < slowest <= fastest <= theoretical",
+        )
+
+
+def _releases(entry: DriverBranch) -> Iterator[_Fault]:
+    for at, release in enumerate(entry.releases):
+        try:
+            version = versions.parse(release.version)
+            is_of_branch = versions.branch_of(version) == entry.branch
+        except ValueError:
+            is_of_branch = False
+        if not is_of_branch or versions.spelled(version) != release.version:
+            yield _Fault(
+                f"releases[{at}].version is not a release of this branch",
+                release.version,
+                f"{versions.EXAMPLES}, of branch {entry.branch}, as NVIDIA writes it",
+            )
