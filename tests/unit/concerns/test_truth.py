@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from rigops.concerns.gpu_tuning import decide, operations, record
-from rigops.concerns.gpu_tuning.decide import Declared, TunedCard, Tuning
+from rigops.concerns.gpu_tuning.decide import TunedCard, Tuning
 from rigops.concerns.thermal_guard import record as guard
 from rigops.facts.sections import Boot, RigopsState
 from rigops.probe.sections import boot, rigops_state
@@ -64,11 +64,7 @@ class Row:
 
     @property
     def tuning(self) -> Tuning:
-        spec = self.spec
-        declared = Declared(
-            persistence=spec.gpu_persistence, power=spec.gpu_power_limit, clocks=spec.gpu_clocks
-        )
-        return decide.resolve(declared, self.cards)
+        return decide.resolve(self.spec, self.cards)
 
     @property
     def cards(self) -> tuple[TunedCard, ...]:

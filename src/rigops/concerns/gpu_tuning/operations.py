@@ -16,7 +16,7 @@ from pyinfra.context import host
 from rigops.concerns.concern import InventorySpecs
 from rigops.concerns.gpu_tuning import NAME as CONCERN
 from rigops.concerns.gpu_tuning import decide, power_budget
-from rigops.concerns.gpu_tuning.decide import Declared, TunedCard
+from rigops.concerns.gpu_tuning.concern import is_declared
 from rigops.concerns.gpu_tuning.state import WORDS, Wanted
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.live_settings import LiveSettings, settings_live, settings_undone
@@ -42,8 +42,8 @@ from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
 
 if TYPE_CHECKING:
+    from rigops.concerns.gpu_tuning.decide import TunedCard
     from rigops.concerns.state import State
-    from rigops.inventory.spec.model import Clocks, PerGpu, PowerLimit
     from rigops.power import KnownCard
 
 PROGRAM: Final = installed_at(CONCERN)
@@ -61,15 +61,9 @@ _ABSENCES: Final[Mapping[str, str]] = {
 }
 
 
-def gpu_tuning(
-    *,
-    persistence: bool | None,
-    power: PerGpu[PowerLimit] | None,
-    clocks: PerGpu[Clocks] | None,
-) -> None:
+def gpu_tuning(spec: RigSpec) -> None:
     """Have these settings on the cards; what is no longer declared is undone."""
-    declared = Declared(persistence=persistence, power=power, clocks=clocks)
-    if not declared:
+    if not is_declared(spec):
         settings_undone(
             name="Settings of the cards",
             settings=_settings(lambda: _judged((), ())[::-1], is_declared=False),
@@ -82,10 +76,10 @@ def gpu_tuning(
     report = host.get_fact(Smi)
     lost = provided(host, LostCards) or LostCards()
     if reason := decide.unreadable(report, lost.cards):
-        _without_a_driver(declared, reason)
+        _without_a_driver(spec, reason)
         return
     cards = decide.find_cards(report, catalog_of(host))
-    tuning = decide.resolve(declared, cards)
+    tuning = decide.resolve(spec, cards)
     if tuning.blockers:
         blockers(name="Blockers", concern=CONCERN, reasons=tuning.blockers)
         return
@@ -141,14 +135,14 @@ def _notice_the_budget(cards: Sequence[KnownCard]) -> None:
         warning(host, CONCERN, text)
 
 
-def _without_a_driver(declared: Declared, reason: str) -> None:
+def _without_a_driver(spec: RigSpec, reason: str) -> None:
     """Nothing can be set yet. Where this run brings the driver, that comes after it."""
     plan = plan_of(host)
     is_coming = DRIVER in plan.packages_by or any(one == DRIVER for one, _ in plan.reboot_reasons)
     if not is_coming:
         blockers(name="The driver", concern=CONCERN, reasons=(reason,))
         return
-    for text in decide.foreseen(declared.power, host.get_fact(Pci), catalog_of(host)):
+    for text in decide.foreseen(spec.gpu_power_limit, host.get_fact(Pci), catalog_of(host)):
         notice(host, CONCERN, text)
     _notice_the_budget(power_budget.foreseen(host.get_fact(Pci), catalog_of(host)))
     when = "once the driver is loaded"

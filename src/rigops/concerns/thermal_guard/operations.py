@@ -28,7 +28,7 @@ from rigops.probe.text import single
 from rigops.rendering import render
 
 if TYPE_CHECKING:
-    from rigops.concerns.thermal_guard.decide import Declared
+    from rigops.inventory.spec import RigSpec
 
 
 PYTHON: Final = "/usr/bin/python3"  # as the first line of the program has it
@@ -76,21 +76,21 @@ _COMMAND_MODE: Final = 0o755
 _ABSENCES: Final[Mapping[str, str]] = {SETTINGS: "rmdir /etc/rigops 2>/dev/null || :"}
 
 
-def thermal_guard(declared: Declared) -> None:
+def thermal_guard(spec: RigSpec) -> None:
     """Have the service watch the cards; what it holds now stays as it is."""
     report = host.get_fact(Smi)
-    reasons = tuple(decide.blockers(declared, host.get_fact(PythonFact).version, report))
+    reasons = tuple(decide.blockers(spec, host.get_fact(PythonFact).version, report))
     if reasons:
         blockers(name="Blockers", concern=CONCERN, reasons=reasons)
         return
-    for text in decide.notices(declared, report):
+    for text in decide.notices(spec, report):
         notice(host, CONCERN, text)
     owned_program(name=PROGRAM, concern=CONCERN, program=CONCERN)
     owned_file(
         name=SETTINGS,
         concern=CONCERN,
         path=SETTINGS,
-        content=render("thermal-guard.j2", lines=decide.settings(declared)),
+        content=render("thermal-guard.j2", lines=decide.settings(spec)),
     )
     owned_file(
         name=COMMAND,
@@ -105,7 +105,7 @@ def thermal_guard(declared: Declared) -> None:
     changed = {one.subject: one for one in plan_of(host).changes if one.concern == CONCERN}
     if changed:
         before = changed[SETTINGS].before if SETTINGS in changed else None
-        headline(host, CONCERN, decide.headline(declared, before or ""))
+        headline(host, CONCERN, decide.headline(spec, before or ""))
 
 
 @operation()

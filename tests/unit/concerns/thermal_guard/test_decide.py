@@ -9,8 +9,8 @@ import pytest
 
 from rigops.concerns.registry import read
 from rigops.concerns.thermal_guard import decide
-from rigops.concerns.thermal_guard.decide import Declared
 from rigops.concerns.thermal_guard.operations import HostPython, parse
+from rigops.inventory.spec import RigSpec
 from rigops.probe.smi.report import SmiGpu, SmiReport
 
 PYTHON: Final = (3, 11)
@@ -26,20 +26,15 @@ TESLA: Final = replace(GEFORCE, address="0000:42:00.0", name="Tesla V100", memor
 BLACKWELL: Final = replace(GEFORCE, celsius_left=40, celsius_slowdown=None)
 
 
-def declare(limit: object, **more: object) -> Declared:
-    spec = read({"thermal_limit": limit, **more})
-    return Declared(
-        limit=spec.thermal_limit,
-        action=spec.thermal_action,
-        loss=spec.thermal_sensor_loss,
-    )
+def declare(limit: object, **more: object) -> RigSpec:
+    return read({"thermal_limit": limit, "notify": "true", **more})
 
 
-def blockers(declared: Declared, *gpus: SmiGpu, python: tuple[int, ...] = PYTHON) -> list[str]:
+def blockers(declared: RigSpec, *gpus: SmiGpu, python: tuple[int, ...] = PYTHON) -> list[str]:
     return list(decide.blockers(declared, python, SmiReport(gpus=gpus, is_complete=True)))
 
 
-def notices(declared: Declared, *gpus: SmiGpu) -> str:
+def notices(declared: RigSpec, *gpus: SmiGpu) -> str:
     return "\n".join(decide.notices(declared, SmiReport(gpus=gpus, is_complete=True)))
 
 
@@ -53,7 +48,7 @@ def test_without_a_python_that_is_new_enough_it_is_blocked_with_the_fix(
 
 
 def test_the_other_keys_need_a_temperature() -> None:
-    (reason,) = blockers(Declared(hold_s=10), GEFORCE)
+    (reason,) = blockers(read({"thermal_hold": 10}), GEFORCE)
 
     assert 'fix: declare "thermal_limit": 83' in reason
 
