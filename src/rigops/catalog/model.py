@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
-from rigops.catalog.versions import is_specifier
+from rigops.catalog.versions import EXAMPLES, is_specifier, is_spelled
 from rigops.dataclass import dataclass
 
 Status = Literal["known-good", "caution", "bad"]
@@ -121,7 +121,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Release:
-    version: str  # as NVIDIA writes it: 535.54.03, never 535.54.3
+    version: Annotated[  # 535.54.03, never 535.54.3
+        str, Form(is_spelled, "is not a version", f"{EXAMPLES}, as NVIDIA writes it")
+    ]
     date: Date
 
 

@@ -27,6 +27,11 @@ def spelled(version: Version | str) -> str:
     return ".".join([str(first), str(second), *(str(part).zfill(2) for part in rest)])
 
 
+def is_spelled(text: str) -> bool:
+    """Whether it is a version, written as NVIDIA does."""
+    return bool(_SHAPE.fullmatch(text)) and spelled(text) == text
+
+
 def branch_of(version: Version | str) -> str:
     return str((parse(version) if isinstance(version, str) else version).major)
 

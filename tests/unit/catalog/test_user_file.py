@@ -109,7 +109,7 @@ releases = [
 def test_a_verdict_may_name_a_card_of_the_same_file(tmp_path: Path) -> None:
     text = GPU + changed(VERDICT, "gpus", '["GeForce GTX 1650"]')
 
-    assert load(write(tmp_path, text))
+    load(write(tmp_path, text))
 
 
 def test_a_verdict_on_an_unknown_card_is_an_error(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ Status = Literal[
     "as declared", "differs", "held", "unknown", "left over", "refused", "absent", "not here"
 ]
 Answer = tuple[str, str, str]
+Facts = Mapping[type[Any], object]
 
 BOOT: Final = "7b2f6d0e-54e1-4d3c-9a65-2f3f8d3e5b11"
 # What plan, doctor and the self-check say of each.
@@ -44,18 +45,16 @@ ANSWERS: Final[Mapping[Status, Answer]] = {
 
 @dataclass(frozen=True)
 class FakeHost:
-    facts: Mapping[type, object]
+    facts: Facts
 
-    def get_fact(self, fact: type) -> object:
+    def get_fact(self, fact: type[Any]) -> object:
         return self.facts[fact]
 
     def noop(self, _: str) -> None:
         pass
 
 
-def collected(
-    patch: pytest.MonkeyPatch, operations: ModuleType, facts: Mapping[type, object]
-) -> None:
+def collected(patch: pytest.MonkeyPatch, operations: ModuleType, facts: Facts) -> None:
     """Have the operations of a concern find these on their host."""
     host = FakeHost(facts)
     patch.setattr(operations, "host", host)

@@ -6,7 +6,6 @@ Each row is a declaration, what the card shows, and what rigops has recorded the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from rigops.concerns.gpu_tuning import decide, operations, record
-from rigops.concerns.gpu_tuning.decide import TunedCard, Tuning
 from rigops.concerns.thermal_guard import record as guard
 from rigops.facts.sections import Boot, RigopsState
 from rigops.probe.sections import boot, rigops_state
@@ -28,8 +26,10 @@ from tests.unit.doctor.examining import catalog, spec
 from tests.unit.hostside.test_gpu_tuning_program import Rig
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from rigops.concerns.gpu_tuning.decide import TunedCard, Tuning
     from rigops.doctor.finding import Finding
     from rigops.inventory.spec import RigSpec
     from rigops.plan.change import Change
@@ -288,7 +288,7 @@ def changes(row: Row, patch: pytest.MonkeyPatch) -> list[Change] | None:
     if tuning.blockers:
         return None
     state = rigops_state.RigopsState(records=row.records)
-    facts = {RigopsState: state, Boot: boot.Boot(boot_id=BOOT)}
+    facts: asked.Facts = {RigopsState: state, Boot: boot.Boot(boot_id=BOOT)}
     asked.collected(patch, operations, facts)
     states = partial(operations._judged, tuning.wanted, row.cards)
     return asked.announced(patch, operations._settings(states))

@@ -176,7 +176,11 @@ ROWS: Final[Mapping[str, Row]] = {
 def changes(row: Row, patch: pytest.MonkeyPatch) -> list[Change] | None:
     """What the operation announces. None: blocked."""
     declared = Declared(row.spec.cpu_governor, row.spec.cpu_max_freq)
-    facts = {RigopsState: row.rigops, Boot: boot.Boot(boot_id=BOOT), CpuFreq: row.found}
+    facts: asked.Facts = {
+        RigopsState: row.rigops,
+        Boot: boot.Boot(boot_id=BOOT),
+        CpuFreq: row.found,
+    }
     asked.collected(patch, operations, facts)
     if any(state.status == REFUSED for state in operations._judged(declared)):
         return None

@@ -17,7 +17,7 @@ from rigops.concerns.acs import decide
 from rigops.concerns.acs.state import AcsPorts, Port, judge_ports
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.live_settings import LiveSettings, settings_live, settings_undone
-from rigops.concerns.preconditions import gpu_jobs, guards
+from rigops.concerns.preconditions import card_users, guards
 from rigops.concerns.state import NOT_HERE, REFUSED
 from rigops.facts.sections import Boot, Firmware, Processes, RigopsState, SectionFact
 from rigops.hostside.packing import installed_at, pack
@@ -94,7 +94,7 @@ def _judged(redirect: AcsRedirect | None) -> list[State]:
 
 def _spare_the_jobs() -> None:
     """Writes between cards may arrive out of order while their path changes."""
-    jobs = gpu_jobs.jobs(host.get_fact(Processes))
+    jobs = card_users.jobs(host.get_fact(Processes))
     if jobs or jobs is None:
         guards.gpus_are_free(name="GPU jobs", concern=CONCERN)
 

@@ -128,7 +128,7 @@ ROWS: Final = {
 
 def changes(row: Row, patch: pytest.MonkeyPatch) -> list[Change] | None:
     """What the operations announce. None: blocked."""
-    facts = {RigopsState: row.state, Boot: row.boot, Acs: operations.parse(row.shown)}
+    facts: asked.Facts = {RigopsState: row.state, Boot: row.boot, Acs: operations.parse(row.shown)}
     asked.collected(patch, operations, facts)
     redirect: Any = row.declared.get("acs_redirect")
     if any(state.status == REFUSED for state in operations._judged(redirect)):

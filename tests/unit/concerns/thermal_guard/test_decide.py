@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from rigops.concerns.registry import read
 from rigops.concerns.thermal_guard import decide
 from rigops.concerns.thermal_guard.operations import HostPython, parse
-from rigops.inventory.spec import RigSpec
 from rigops.probe.smi.report import SmiGpu, SmiReport
+
+if TYPE_CHECKING:
+    from rigops.inventory.spec import RigSpec
 
 PYTHON: Final = (3, 11)
 GEFORCE: Final = SmiGpu(
