@@ -16,14 +16,12 @@ from rigops.hostside.packing import FOLDER, MODE, installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
 from rigops.ownership.ownership import (
     MADE,
-    Conflict,
     Forget,
     Make,
     OwnedFile,
     Ownership,
-    Remove,
-    Restore,
     Show,
+    Undo,
     WantedFile,
     Write,
     digest,
@@ -217,7 +215,7 @@ def _owned(
     if not work:
         host.noop(f"{path} is as declared")
         return
-    if any(isinstance(step, (Write, Conflict)) for step in steps):
+    if any(isinstance(step, Write) for step in steps):
         _announce_steps(host, steps, {path: content}, kind)
     else:
         text = _shown(path, content, wanted.mode)
@@ -273,16 +271,15 @@ def _announce_steps(
     for step in steps:
         drift = ""
         match step:
-            case Write(record, before) | Conflict(record, before):
+            case Write(record, before):
                 path, concern = record.path, record.concern
                 after: str | None = _shown(path, contents[path], record.mode)
                 if before:
                     drift = WantedFile(concern, record.digest, record.mode).drift(before)
-            case Restore(owned, previous):
-                before, after = Present(owned.digest, owned.mode), f"(as it was: {previous.name})\n"
-                path, concern = owned.path, owned.concern
-            case Remove(owned) | Forget(owned):
+            case Undo(owned) | Forget(owned):
                 before, after = Present(owned.digest, owned.mode), None
+                if isinstance(step, Undo) and owned.previous:
+                    after = f"(as it was: {owned.previous.name})\n"
                 path, concern = owned.path, owned.concern
             case _:
                 continue
@@ -290,7 +287,7 @@ def _announce_steps(
         known = recorded.get(path)
         is_secret = after == _NOT_SHOWN or (known is not None and _is_secret(known.mode))
         now = _shown_now(host, path, before.mode, is_secret=is_secret) if before else None
-        by_hand = isinstance(step, Conflict)
+        by_hand = isinstance(step, Write) and step.by_hand
         announce(host, Change(concern, kind, path, now, after, drift, by_hand))
 
 
