@@ -13,7 +13,6 @@ from pyinfra.context import host
 from rigops.concerns.thermal_guard import NAME as CONCERN
 from rigops.concerns.thermal_guard import decide, record
 from rigops.concerns.thermal_guard.decide import UNIT
-from rigops.dataclass import dataclass
 from rigops.facts.sections import RigopsState, SectionFact, Smi
 from rigops.hostside.packing import installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
@@ -36,21 +35,10 @@ PYTHON: Final = "/usr/bin/python3"  # as the first line of the program has it
 _VERSION = re.compile(r"python ([0-9]{1,3})\.([0-9]{1,3})")
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostPython:
-    """`version`: empty where there is none."""
-
-    version: tuple[int, ...] = ()
-    unparsed: tuple[str, ...] = ()
-
-
-def parse(text: str) -> HostPython:
-    found = [line for line in map(str.strip, single(text)) if line]
-    matched = [match for line in found if (match := _VERSION.fullmatch(line))]
-    return HostPython(
-        version=tuple(int(one) for one in matched[0].groups()) if matched else (),
-        unparsed=tuple(line for line in found if not _VERSION.fullmatch(line)),
-    )
+def parse(text: str) -> tuple[int, ...]:
+    """The version of its Python; empty where there is none."""
+    shapes = (_VERSION.fullmatch(line.strip()) for line in single(text))
+    return next((tuple(map(int, one.groups())) for one in shapes if one), ())
 
 
 SECTION = Section(
@@ -64,7 +52,7 @@ return 0
 )
 
 
-class PythonFact(SectionFact[HostPython]):
+class PythonFact(SectionFact[tuple[int, ...]]):
     section = SECTION
 
 
@@ -79,7 +67,7 @@ _ABSENCES: Final[Mapping[str, str]] = {SETTINGS: "rmdir /etc/rigops 2>/dev/null 
 def thermal_guard(spec: RigSpec) -> None:
     """Have the service watch the cards; what it holds now stays as it is."""
     report = host.get_fact(Smi)
-    reasons = tuple(decide.blockers(spec, host.get_fact(PythonFact).version, report))
+    reasons = tuple(decide.blockers(spec, host.get_fact(PythonFact), report))
     if reasons:
         blockers(name="Blockers", concern=CONCERN, reasons=reasons)
         return
