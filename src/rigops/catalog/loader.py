@@ -217,7 +217,7 @@ def _tables_of(table: Table[E], document: Document, reader: Reader) -> list[dict
 def _overridden(entry: E, values: Values) -> E:
     fields: Values = {**vars(entry), **values}
     if isinstance(entry, DriverBranch):
-        given = build(DriverBranch, fields)
+        given: DriverBranch = build(DriverBranch, fields)
         if "verdicts" in values:
             fields["verdicts"] = given.verdicts + entry.verdicts
         if "kernels" in values:
