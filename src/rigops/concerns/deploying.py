@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import field, replace
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.api.command import QuoteString, StringCommand
@@ -34,7 +34,6 @@ from rigops.record.journal_shell import adding
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
-    from pyinfra.api.inventory import Inventory
 
     from rigops.plan.change import Plan
 
@@ -97,7 +96,8 @@ def deploy(name: str) -> None:
     run, has_engine = concern(name).deploy, context_of(host).has_engine
     if run is not None:
         spec = _spec(host)
-        provide(host, InventorySpecs(partial(_specs, host.inventory)))
+        inventory = host.inventory
+        provide(host, InventorySpecs(lambda: {one.name: _spec(one) for one in inventory}))
         provide(host, self_checks(spec))
         if not has_engine and not host.get_fact(IsRoot):
             blockers(name=NO_ROOT, concern=name, reasons=(NO_ROOT,))
@@ -120,7 +120,3 @@ def _spec(of: Host) -> RigSpec:
         spec = read(of.data.dict())
         provide(of, spec)
     return spec
-
-
-def _specs(inventory: Inventory) -> Mapping[str, RigSpec]:
-    return {one.name: _spec(one) for one in inventory}

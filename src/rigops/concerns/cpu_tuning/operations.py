@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 UNIT: Final = "rigops-cpu-tuning.service"
 _INSTALLED: Final = installed_at(CONCERN)
-_NOT_DECLARED: Final = "-"
 
 
 def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
@@ -65,7 +64,7 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
         notice(host, CONCERN, text)
     for text in decide.rivals(host.get_fact(Units)):
         warning(host, CONCERN, text)
-    words = (governor or _NOT_DECLARED, str(khz or _NOT_DECLARED))
+    words = declared.words
     owned_program(name=_INSTALLED, concern=CONCERN, program=CONCERN)
     owned_unit(
         name=UNIT,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 
-def is_declared(spec: RigSpec) -> bool:
+def _is_declared(spec: RigSpec) -> bool:
     declared = (spec.gpu_persistence, spec.gpu_power_limit, spec.gpu_clocks)
     return any(one is not None for one in declared)
 
@@ -27,13 +27,16 @@ def is_declared(spec: RigSpec) -> bool:
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
     from rigops.facts.sections import Boot, Pci, Smi, Units
 
-    return (Smi, Boot, Pci, Units) if is_declared(spec) else ()
+    return (Smi, Boot, Pci, Units) if _is_declared(spec) else ()
 
 
 def _deploy(spec: RigSpec) -> None:
-    from rigops.concerns.gpu_tuning.operations import gpu_tuning
+    from rigops.concerns.gpu_tuning.operations import gpu_tuning, gpu_tuning_undeclared
 
-    gpu_tuning(spec)
+    if _is_declared(spec):
+        gpu_tuning(spec)
+    else:
+        gpu_tuning_undeclared()
 
 
 def _needs() -> Sequence[Section[Any]]:
@@ -51,7 +54,7 @@ def _states(spec: RigSpec, snapshot: HostSnapshot, catalog: Catalog) -> Sequence
 def _self_check(spec: RigSpec) -> Sequence[str]:
     from rigops.hostside.packing import installed_at
 
-    return (installed_at(NAME), "check") if is_declared(spec) else ()
+    return (installed_at(NAME), "check") if _is_declared(spec) else ()
 
 
 def _records() -> tuple[HostRecord, ...]:

@@ -16,7 +16,6 @@ from pyinfra.context import host
 from rigops.concerns.concern import InventorySpecs
 from rigops.concerns.gpu_tuning import NAME as CONCERN
 from rigops.concerns.gpu_tuning import decide, power_budget
-from rigops.concerns.gpu_tuning.concern import is_declared
 from rigops.concerns.gpu_tuning.state import WORDS, Wanted
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.live_settings import LiveSettings, settings_live, settings_undone
@@ -63,16 +62,6 @@ _ABSENCES: Final[Mapping[str, str]] = {
 
 def gpu_tuning(spec: RigSpec) -> None:
     """Have these settings on the cards; what is no longer declared is undone."""
-    if not is_declared(spec):
-        settings_undone(
-            name="Settings of the cards",
-            settings=_settings(lambda: _judged((), ())[::-1], is_declared=False),
-            verb="undo",
-        )
-        undo_undeclared(
-            name="Undo undeclared settings", concern=CONCERN, declared=False, effects=_ABSENCES
-        )
-        return
     report = host.get_fact(Smi)
     lost = provided(host, LostCards) or LostCards()
     if reason := decide.unreadable(report, lost.cards):
@@ -119,6 +108,17 @@ def gpu_tuning(spec: RigSpec) -> None:
         settings=_settings(partial(_judged, tuning.wanted, cards)),
         command=_APPLY,
         unit=UNIT,
+    )
+
+
+def gpu_tuning_undeclared() -> None:
+    settings_undone(
+        name="Settings of the cards",
+        settings=_settings(lambda: _judged((), ())[::-1], is_declared=False),
+        verb="undo",
+    )
+    undo_undeclared(
+        name="Undo undeclared settings", concern=CONCERN, declared=False, effects=_ABSENCES
     )
 
 

@@ -40,13 +40,7 @@ class Found:
         return self.status == "ok"
 
     def as_json(self) -> dict[str, str]:
-        return {
-            "status": self.status,
-            "id": self.id,
-            "subject": self.subject,
-            "summary": self.summary,
-            "source": self.source,
-        }
+        return dict(vars(self))
 
 
 @dataclass
