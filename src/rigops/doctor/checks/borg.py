@@ -19,7 +19,7 @@ from rigops.concerns.borg.state import (
 )
 from rigops.doctor.check import Check
 from rigops.doctor.examined import once
-from rigops.doctor.finding import HOST, Evidence, Finding, fix_by_hand
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import copies
 from rigops.probe.sections.backups import SECTION as BACKUPS
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -131,7 +131,8 @@ def key(examined: Examined) -> Finding:
         return Finding("info", "there is no repository yet, and so no key")
     text = examined.snapshot[RIGOPS_STATE].or_empty.records.get(record.KEY_PATH)
     exported = json_fields.readable(record.parse_key, text)
-    fix = fix_by_hand("`rigops apply` exports it to the vault of your machine")
+    text = "`rigops apply` exports it to the vault of your machine"
+    fix = Fix(kind="apply", concern="borg", is_declared=True, text=text)
     if exported is None:
         return Finding("fail", "the key of the repository was never exported", fix=fix)
     evidence = (Evidence(RIGOPS_STATE.name, exported.exported_at),)

@@ -23,8 +23,10 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.record.journal_shell import JOURNAL
 
 if TYPE_CHECKING:
+    from rigops.concerns.concern import Concern
     from rigops.concerns.monitoring.record import LastSelfCheck
     from rigops.doctor.examined import Examined
+    from rigops.inventory.spec import RigSpec
     from rigops.ownership.ownership import OwnedFile
     from rigops.probe.sections.boot import Boot
     from rigops.probe.sections.rigops_state import Present, RigopsState
@@ -107,7 +109,7 @@ def _changed_units(state: RigopsState) -> Iterator[Finding]:
             yield Finding("warn", f"{drop_in} changes the unit", subject=name, fix=fix)
 
 
-@Check("rigops.records", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("hands",))
+@Check("rigops.records", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("apply", "hands"))
 def records(examined: Examined) -> Finding | list[Finding]:
     """The records of rigops on the host are complete.
 
@@ -120,7 +122,7 @@ def records(examined: Examined) -> Finding | list[Finding]:
     answer = examined.snapshot[RIGOPS_STATE]
     if answer.value is None:
         return Finding("unknown", "the records of rigops were not collected")
-    found = list(_judge_records(answer.value))
+    found = list(_judge_records(answer.value, examined.spec))
     if found:
         return found
     if not answer.is_complete:
@@ -130,7 +132,7 @@ def records(examined: Examined) -> Finding | list[Finding]:
     return Finding("ok", "the records of rigops are whole")
 
 
-def _judge_records(state: RigopsState) -> Iterator[Finding]:
+def _judge_records(state: RigopsState, spec: RigSpec) -> Iterator[Finding]:
     is_refused = not state.are_files_known
     if state.are_files_known:
         try:
@@ -149,14 +151,7 @@ def _judge_records(state: RigopsState) -> Iterator[Finding]:
         if trace.is_made and is_refused:
             continue
         if concern := key_maker(path):
-            yield Finding(
-                "warn",
-                f"looks like rigops' key for {concern}, and is not recorded",
-                subject=path,
-                fix=fix_by_hand(
-                    f"do not delete it while {concern} is declared; `rigops apply` records it"
-                ),
-            )
+            yield _unrecorded_key(path, concern, spec)
             continue
         yield Finding(
             "warn",
@@ -175,6 +170,16 @@ def _judge_records(state: RigopsState) -> Iterator[Finding]:
     if lines := torn_lines(state):
         text = f"{lines} of its last lines cannot be read; no other line is affected"
         yield Finding("info", text, subject=JOURNAL)
+
+
+def _unrecorded_key(path: str, concern: Concern, spec: RigSpec) -> Finding:
+    name = concern.name
+    fix = fix_by_hand(f"declare {name} again, so that `rigops apply` records it")
+    if concern.declared_keys(spec):
+        text = "do not delete it: `rigops apply` records it"
+        fix = Fix(kind="apply", concern=name, is_declared=True, text=text)
+    summary = f"looks like rigops' key for {name}, and is not recorded: do not delete it"
+    return Finding("warn", summary, subject=path, fix=fix)
 
 
 @Check("rigops.selfcheck", needs=(RIGOPS_STATE, BOOT), needs_gpu=False, fixes=("apply", "hands"))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.kernel_args import in_vain
+from rigops.concerns.kernel_args import state
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.dataclass import dataclass
 from rigops.doctor.check import Check
@@ -203,7 +203,7 @@ def ignored(examined: Examined) -> Finding:
     snapshot, declared = examined.snapshot, examined.spec.kernel_args or ()
     running, log = snapshot[PROC_CMDLINE].or_empty, snapshot[KERNEL_LOG].or_empty
     said = dict(_ignored_by_log(examined))
-    found = {word: "" for one in running.arguments for word in in_vain.known(one)}
+    found = {word: "" for one in running.arguments for word in state.known(one)}
     found |= {word: entry.line for word, entry in said.items()}
     if not found and not (
         running.arguments and snapshot[PROC_CMDLINE].is_complete and log.starts_at_boot
@@ -249,8 +249,8 @@ def _is_ignored(argument: str, found: dict[str, str]) -> bool:
 
 
 def _instead(word: str) -> str:
-    if word in in_vain.INSTEAD:
-        return in_vain.INSTEAD[word]
+    if word in state.INSTEAD:
+        return state.INSTEAD[word]
     if "acs" in name_of(word):
-        return in_vain.INSTEAD["pci=noacs"]
+        return state.INSTEAD["pci=noacs"]
     return _INSTEAD_OF_IOMMU if "iommu" in name_of(word) else _SPELLING
