@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
@@ -26,6 +27,12 @@ _FIX: Final = Fix(
     text='until a preflight passes declare "nccl": {"NCCL_P2P_DISABLE": "1"}; resolve what the '
     "other findings name, then run `rigops apply`, which proves it again",
 )
+_ACCEPT: Final = replace(
+    _FIX,
+    text='to stay without P2P declare "p2p": "skip"; to have it, resolve what the other findings '
+    "name, then run `rigops apply`, which proves it again",
+)
+_STOPGAPS: Final = {"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL"}
 
 
 @Check("p2p.proof", needs=proof.NEEDS, fixes=("hands",))
@@ -48,7 +55,8 @@ def last_preflight(examined: Examined) -> Finding:
     if last is None:
         return Finding("unknown", "the result of the last preflight was not collected")
     if last.has_failed:
-        return Finding("fail", _failed(last.failed), why=_WHY, fix=_FIX)
+        is_off = not _STOPGAPS.isdisjoint(dict(examined.spec.nccl or ()))
+        return Finding("fail", _failed(last.failed), why=_WHY, fix=_ACCEPT if is_off else _FIX)
     return _passed(last)
 
 
