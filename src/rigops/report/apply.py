@@ -116,9 +116,9 @@ def _after_failed_proof(result: HostResult, found: HostFound) -> Iterator[str]:
     elif result.outcome == "converged":
         yield "    Nothing was changed; the settings are as declared"
     if result.has_stopgap:
-        yield "    NCCL uses no P2P that failed, as declared; vLLM also needs"
-        yield "    --disable-custom-all-reduce. To stay so and have apply test P2P no more, declare"
-        yield '    "p2p": "skip"'
+        yield "    NCCL does not use what failed, as declared;"
+        yield "    vLLM also needs --disable-custom-all-reduce"
+        yield '    To leave it so, untested: declare "p2p": "skip"'
     elif until := stopgap(found):
         yield f"    Do not train with P2P: declare {until} and run `rigops apply`,"
         yield "    until preflight passes; vLLM also needs --disable-custom-all-reduce"

@@ -34,7 +34,7 @@ def history_lines(runs: Sequence[Run], most: int | None = None) -> list[str]:
     for at, (first, *others) in enumerate(same.values()):
         entry = list(_run(first, ", ".join((first.host, *(one.host for one in others)))))
         if lines and most is not None and len(lines) + len(entry) > most:
-            return [*lines, f"{len(same) - at} older: rigops history -v"]
+            return [*lines, f"{len(same) - at} older: add -v"]
         lines += entry
     return lines
 

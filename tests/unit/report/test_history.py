@@ -50,7 +50,7 @@ def test_of_many_runs_the_newest_that_fit_are_shown_and_the_others_counted() -> 
     said = history_lines(runs, 7)
 
     assert len(said) == 7
-    assert said[-1] == "3 older: rigops history -v"
+    assert said[-1] == "3 older: add -v"
 
 
 def test_a_rollback_is_named_as_one() -> None:
