@@ -90,8 +90,8 @@ class Person:
             if left and left[0][0] in unanswered:
                 self.meanwhile()
                 time.sleep(0.2)  # as a person, who reads first
-                if "assword" in unanswered:
+                question, answer = left.pop(0)
+                if "assword" in question:
                     wait_for_hiding(master)
-                answer = left.pop(0)[1]
                 os.write(master, (answer if answer == CTRL_C else f"{answer}\n").encode())
                 unanswered = ""

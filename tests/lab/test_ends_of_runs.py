@@ -51,14 +51,6 @@ def rows(said: Said) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in split}
 
 
-def test_a_plan_ends_with_what_to_type_next(laptop: Laptop) -> None:
-    said = laptop.rigops("plan")
-
-    assert rows(said)["dead"] == ["not reached", "Connection refused", "rigops doctor dead"]
-    (same,) = (row for row in rows(said).values() if row[0] == "changes")
-    assert same[-1] == "rigops apply wrong none one"
-
-
 def test_a_failed_proof_is_the_last_word_of_an_apply(laptop: Laptop, hosts: list[Host]) -> None:
     said = laptop.rigops("apply", "--yes", "--reboot", "never")
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.apply_common import (
-    called_again,
     conclude,
     consent_options,
     fleet_run,
     inventory_options,
     select_hosts,
+    selected_again,
 )
 from rigops.cli.hosts import host_options
 from rigops.converge.flow import apply
@@ -117,5 +117,5 @@ def command(
     )
     with fleet_run(requests, options) as (run, screen):
         ending = apply(run, screen)
-    again = called_again(hosts, inventory_path, limit=limit, only=only, skip=skip)
+    again = selected_again(hosts, inventory_path, limit=limit, only=only, skip=skip)
     return conclude(run, ending, as_json=as_json, again=again)

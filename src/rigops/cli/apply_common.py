@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ import click
 from rigops.catalog import load_once
 from rigops.cli.consent import ConsentScreen
 from rigops.cli.failure import EXIT_DECLINED, EXIT_INTERRUPTED
-from rigops.cli.hosts import require_connector
+from rigops.cli.hosts import called_again, require_connector
 from rigops.cli.options import (
     Command,
     combined,
@@ -32,11 +31,10 @@ from rigops.converge.fleet_run import FleetRun, Interrupts
 from rigops.converge.flow import record
 from rigops.converge.host_run import HostRun
 from rigops.converge.result import exit_code
-from rigops.errors import RigopsError, usage_error
-from rigops.inventory.spec.names import did_you_mean
+from rigops.errors import RigopsError
 from rigops.record import lockfile as lock
 from rigops.report.apply import outcome_lines
-from rigops.report.closing import MOST_IN_FULL, Again, closing_lines
+from rigops.report.closing import MOST_IN_FULL, closing_lines
 from rigops.report.host_rows import apply_rows
 from rigops.report.preflight import preflight_lines
 from rigops.report.terminal import print_lines
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
     from rigops.converge.result import HostResult
     from rigops.inventory import Inventory, InventoryHost
     from rigops.inventory.spec import RigSpec
+    from rigops.report.closing import Again
 
 APPLY_SCHEMA = "rigops.apply/1"
 _DOING = {
@@ -110,12 +109,12 @@ def select_hosts(
     """
     selection = Selection.from_words(only, skip)
     inventory = read_inventory(inventory_path)
-    _require_hosts(inventory, hosts, "HOST")
-    _require_hosts(inventory, limit, "--limit")
+    inventory.require_fitting(hosts, "HOST")
+    inventory.require_fitting(limit, "--limit")
     return host_requests(inventory, (*hosts, *limit)), selection, inventory.digest
 
 
-def called_again(
+def selected_again(
     hosts: Sequence[str],
     inventory_path: Path | None,
     *,
@@ -126,8 +125,8 @@ def called_again(
     """As `select_hosts` takes it."""
     chosen = (("--only", only), ("--skip", skip))
     selection = [word for name, given in chosen if given for word in (name, ",".join(given))]
-    inventory = ("-i", str(inventory_path)) if inventory_path else ()
-    return Again(inventory, is_whole=not (hosts or limit), selection=tuple(selection))
+    again = called_again(inventory_path)
+    return replace(again, is_whole=not (hosts or limit), selection=tuple(selection))
 
 
 @contextmanager
@@ -154,23 +153,6 @@ def fleet_run(
             run.close()
 
 
-def _require_hosts(inventory: Inventory, patterns: Sequence[str], key: str) -> None:
-    hosts = _reachable(inventory)
-    for pattern in patterns:
-        if not any(_fits(host, pattern) for host in hosts):
-            names = [name for host in hosts for name in (host.name, *host.groups)]
-            raise usage_error(
-                message=f"no such host or group in {inventory.path}",
-                key=key,
-                value=pattern,
-                fix=did_you_mean(pattern, names),
-            )
-
-
-def _reachable(inventory: Inventory) -> list[InventoryHost]:
-    return [host for host in inventory.hosts if host.connector in {"ssh", "local"}]
-
-
 def host_requests(inventory: Inventory, patterns: Sequence[str] = ()) -> list[HostRequest]:
     path = lock.path_of(inventory.path)
     known = lock.read(path)
@@ -182,8 +164,8 @@ def host_requests(inventory: Inventory, patterns: Sequence[str] = ()) -> list[Ho
             locked=known.hosts.get(host.name),
             lock=path,
         )
-        for host in _reachable(inventory)
-        if not patterns or any(_fits(host, pattern) for pattern in patterns)
+        for host in inventory.supported
+        if not patterns or any(map(host.fits, patterns))
     ]
 
 
@@ -250,7 +232,3 @@ def _report(
     if proofs and not is_brief:
         print_lines(*preflight_lines(proofs, text_width()))
     print_lines(*outcome_lines(results, words, shown=shown, is_brief=is_brief))
-
-
-def _fits(host: InventoryHost, pattern: str) -> bool:
-    return pattern in host.groups or fnmatchcase(host.name, pattern)

@@ -13,7 +13,7 @@ from rigops.autoinstall import networks, render
 from rigops.autoinstall.installation import Choices, decide
 from rigops.autoinstall.releases import VERSIONS
 from rigops.capture import store as captures
-from rigops.cli.hosts import choose_hosts, host_catalog
+from rigops.cli.hosts import choose_host, host_catalog
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import has_keyboard, print_json, warn
 from rigops.errors import usage_error
@@ -119,7 +119,7 @@ def command(
       rigops autoinstall threadripper --for debian --release 13
       rigops autoinstall t180 --for ubuntu --root ext4 --out t180-files
     """
-    (chosen,) = choose_hosts((host,), inventory_path)
+    chosen = choose_host(host, inventory_path)
     capture = captures.newest(
         Store.from_declared(chosen.spec.rigops_vault if chosen.spec else None), host
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.engine_answers import engine_options, print_answers
-from rigops.cli.hosts import choose_hosts, host_options
+from rigops.cli.hosts import called_again, choose_hosts, host_options
 from rigops.cli.options import engine_option, host_arguments
 from rigops.cli.output import text_width
 from rigops.cli.terminal import Terminal
@@ -66,6 +66,7 @@ def command(
 ) -> int:
     """Take snapshots of HOST now, prune old ones, send what the target lacks, and run borg.
 
+    HOST is a name, group or glob of the inventory.
     Ctrl-C ends it on the host too; the next run removes what was sent only in part. A target that
     is absent is no error: the snapshots wait for it. The first backup with borg exports the key of
     the repository to the vault here. Backups of another tool are left to its unit.
@@ -88,7 +89,7 @@ def command(
     from rigops.hosts import backups
     from rigops.hosts.engines import ask_engines
     from rigops.report.backup_rows import backup_rows
-    from rigops.report.closing import Again, closing_lines
+    from rigops.report.closing import closing_lines
     from rigops.report.snapshots import backup_lines, drill_lines, heal_lines
 
     consents = ((MOVED, moved), (ACCEPT_LOST, accept_lost), (PRUNE_MOST, prune_most))
@@ -107,7 +108,6 @@ def command(
         answers, lambda answer, width: lines(answer.host, answer.value, width), as_json=as_json
     )
     if not as_json:
-        again = Again(("-i", str(inventory_path)) if inventory_path else ())
-        closing = closing_lines(backup_rows(answers), text_width(), again)
+        closing = closing_lines(backup_rows(answers), text_width(), called_again(inventory_path))
         print_lines(*([""] if len(closing) > 1 else []), *closing)
     return code

@@ -6,11 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from rigops.cli.hosts import choose_hosts, host_options, locked_hosts, read_catalogs
+from rigops.cli.hosts import (
+    called_again,
+    choose_hosts,
+    host_options,
+    locked_hosts,
+    read_catalogs,
+)
 from rigops.cli.options import host_arguments, is_verbose, paths, words
 from rigops.cli.output import print_json, text_width
 from rigops.cli.terminal import Terminal
@@ -27,6 +33,8 @@ if TYPE_CHECKING:
     from rigops.inventory.spec import RigSpec
     from rigops.record.lockfile import LockedHost
     from rigops.report.doctor import NextSteps
+
+_SAVED: Final = (".gz", ".tgz", ".log", ".txt")
 
 
 @click.command("doctor")
@@ -79,9 +87,9 @@ def command(
 ) -> None:
     """Check hosts; show findings with evidence and fixes.
 
-    Each host runs one read-only script. HOST is an inventory name, an ssh alias or
-    user@host:port, or @local for this machine. Without HOST: every host of the inventory, or
-    this machine where there is none.
+    Each host runs one read-only script. HOST is a name, group or glob of the inventory, an ssh
+    alias or user@host:port, or @local for this machine. Without HOST: every host of the inventory,
+    or this machine where there is none.
     --save stores the output without names and serials; --from checks it again, anywhere. --from
     also takes what people paste: outputs of nvidia-smi, dmesg, journalctl, lspci, NCCL, apt and
     others, several in one FILE, in any order; FILE may be a directory of them.
@@ -106,6 +114,7 @@ def command(
         print_lines(*wrapped(check.explanation, text_width(), "  "))
         return
 
+    _refuse_bundles((*hosts, *([str(inventory_path)] if inventory_path else [])))
     examiner = partial(_examiner, only, skip, inventory_path)
     if print_probe:
         from rigops.concerns.nvidia_driver import from_bundle
@@ -156,6 +165,18 @@ def command(
         print_lines(*doctor_lines(reports, text_width(), steps, verbose=is_verbose()))
     statuses = (report.status for report in reports)
     click.get_current_context().exit(exit_code(statuses, strict=strict))
+
+
+def _refuse_bundles(words: Sequence[str]) -> None:
+    """Those that are meant for --from."""
+    for word in words:
+        if word.endswith(_SAVED) or (word.endswith("/") and Path(word).is_dir()):
+            raise usage_error(
+                message="saved output is no host",
+                key="HOST",
+                value=word,
+                fix=f"rigops doctor --from {word}",
+            )
 
 
 @cache
@@ -210,12 +231,10 @@ def _probe(
 def _next_steps(
     bundles: Sequence[Path], inventory_path: Path | None, specs: Sequence[RigSpec | None]
 ) -> NextSteps:
-    from rigops.report.closing import Again
     from rigops.report.doctor import NextSteps
 
-    inventory = ("-i", str(inventory_path)) if inventory_path else ()
     read = ["--from", str(bundles[0]) if len(bundles) == 1 else "BUNDLE"] if bundles else []
-    again = Again(inventory, bundles=tuple(read))
+    again = replace(called_again(inventory_path), bundles=tuple(read))
     if any(specs):
         return NextSteps(again)
     return NextSteps(again, "" if bundles else "rigops init")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,11 @@ import click
 from rigops.cli.examiner import Examiner
 from rigops.cli.failure import EXIT_DECLINED, EXIT_FAILURE
 from rigops.cli.hosts import (
+    called_again,
     chosen_host,
     host_options,
     locked_hosts,
     read_catalogs,
-    require_connector,
 )
 from rigops.cli.options import host_arguments, read_inventory, words
 from rigops.cli.output import has_terminal, print_json, text_width
@@ -70,7 +71,8 @@ def command(
     Checks the hosts as doctor does. Shows the lines that fix what it finds as a difference of the
     inventory, asks, and writes them there; comments and form stay. Then plans. No host
     is changed: `rigops apply` does that. Where the place of a key is not certain, the host stays
-    as it is and its line is named. HOST is an inventory name. Without HOST: every host.
+    as it is and its line is named. HOST is a name, group or glob of the inventory. Without HOST:
+    every host.
 
     \b
     Examples:
@@ -79,13 +81,11 @@ def command(
       rigops fix --yes --json
     """
     inventory = read_inventory(inventory_path)
-    named = [inventory.require(name) for name in dict.fromkeys(hosts)]
-    for host in named:
-        require_connector(host)
+    inventory.require_fitting(hosts, "HOST")
     chosen = [
         chosen_host(one, inventory)
-        for one in named or inventory.hosts
-        if one.connector in {"ssh", "local"}
+        for one in inventory.supported
+        if not hosts or any(map(one.fits, hosts))
     ]
     read_catalogs((one.spec for one in chosen), inventory_path)
     locked = locked_hosts(chosen, inventory_path)
@@ -126,8 +126,8 @@ def command(
             }
         )
     elif is_written:
-        where = ("-i", str(inventory_path)) if inventory_path else ()
-        _show_plan(results, Again(where, is_whole=len(keys) == len(inventory.hosts)))
+        again = called_again(inventory_path)
+        _show_plan(results, replace(again, is_whole=len(keys) == len(inventory.hosts)))
     if is_changed and not is_written:
         return EXIT_DECLINED
     codes = {one.plan_code for one in results}

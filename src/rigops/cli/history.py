@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
-from rigops.cli.options import common, host_arguments, json_option
+from rigops.cli.options import common, host_arguments, is_verbose, json_option
 from rigops.cli.output import print_json, warn
 from rigops.dataclass import dataclass
 from rigops.hosts.parallel import for_each
 from rigops.record import journal
 from rigops.record.journal_shell import JOURNAL, MOST_RUNS, READ
+from rigops.report.closing import MOST_IN_FULL
 from rigops.report.history import history_lines
 from rigops.report.terminal import print_lines
 from rigops.transport import TransportError, connect
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "rigops.history/1"
 _EXIT_UNREACHED = 3
+_MOST = 30  # lines of many hosts, before they are wrapped
 # An unreadable file fails before the pipe, whose exit status is that of tail.
 _SHELL = f"{READ}is_journal {JOURNAL} || exit 0\nlines {JOURNAL} | tail -n {MOST_RUNS}"
 _READ = ("sh", "-c", _SHELL)
@@ -48,7 +50,8 @@ def command(
     """Show past runs: who ran what, each value before and after, and why one failed.
 
     Reads the journal of each HOST and the records of this machine; for a host that cannot be
-    reached, only the latter. Without HOST: every host of the inventory.
+    reached, only the latter. Without HOST: every host of the inventory. Of more than three hosts
+    only the newest runs, unless with -v.
 
     \b
     Examples:
@@ -76,7 +79,8 @@ def command(
         document = [run.as_json() for run in runs]
         print_json({"schema": SCHEMA, "runs": document, "hosts": unreached})
     else:
-        print_lines(*history_lines(runs))
+        is_brief = len(chosen) > MOST_IN_FULL and not is_verbose()
+        print_lines(*history_lines(runs, _MOST if is_brief else None))
     return _EXIT_UNREACHED if unreached else 0
 
 

@@ -20,7 +20,7 @@ from rigops.cli.options import (
     words,
 )
 from rigops.cli.output import has_keyboard, has_terminal, warn
-from rigops.errors import usage_error
+from rigops.errors import UsageError, usage_error
 from rigops.hosts.access import Chosen, HostAccess
 from rigops.report.terminal import print_lines
 from rigops.transport import LOCAL, HostKeyPolicy, Target
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rigops.inventory.spec import RigSpec
     from rigops.power import Neighbor
     from rigops.record.lockfile import LockedHost
+    from rigops.report.closing import Again
     from rigops.transport import UnknownKey
 
 
@@ -78,6 +79,16 @@ def access_options(function: Command) -> Command:
 host_options = combined(access_options, json_option, common)
 
 
+def called_again(inventory_path: Path | None) -> Again:
+    from rigops.report.closing import Again
+
+    context = click.get_current_context(silent=True)
+    return Again(
+        ("-i", str(inventory_path)) if inventory_path else (),
+        asks_password=bool(context and context.params.get("asks_sudo_password")),
+    )
+
+
 def sudo_password(*, asked: bool) -> str | None:
     if not asked:
         return None
@@ -94,7 +105,7 @@ def sudo_password(*, asked: bool) -> str | None:
 def choose_hosts(
     named: Sequence[str], inventory_path: Path | None, *, needs_inventory: bool = True
 ) -> tuple[Chosen, ...]:
-    """Hosts by inventory name, ssh alias or user@host:port.
+    """Hosts by a name, group or glob of the inventory, ssh alias or user@host:port.
 
     Without names: every host of the inventory, as is said on stderr. Where there is none, and none
     is needed, this machine.
@@ -102,17 +113,28 @@ def choose_hosts(
     is_required = needs_inventory and not named
     inventory = (read_inventory if is_required else existing_inventory)(inventory_path)
     if named:
-        return tuple(_named(word, inventory) for word in dict.fromkeys(named))
+        found = (host for word in named for host in _named(word, inventory))
+        return tuple({host.name: host for host in found}.values())
     if inventory is None:
         print_lines("this machine", err=True)
         return (Chosen("@local", LOCAL, None),)
-    chosen = tuple(
-        chosen_host(host, inventory)
-        for host in inventory.hosts
-        if host.connector in {"ssh", "local"}
-    )
+    chosen = tuple(chosen_host(host, inventory) for host in inventory.supported)
     print_lines(f"{inventory.path}: {len(chosen)} host{'s' * (len(chosen) != 1)}", err=True)
     return chosen
+
+
+def choose_host(word: str, inventory_path: Path | None) -> Chosen:
+    """As `choose_hosts`; UsageError where the word is of several."""
+    chosen = choose_hosts((word,), inventory_path)
+    if len(chosen) != 1:
+        raise several_hosts("HOST", chosen)
+    return chosen[0]
+
+
+def several_hosts(option: str, chosen: Sequence[Chosen]) -> UsageError:
+    return usage_error(
+        message=f"takes one host, and {len(chosen)} are chosen", key=option, fix="name one host"
+    )
 
 
 def host_key_policy(accepted_keys: Iterable[str]) -> HostKeyPolicy:
@@ -164,19 +186,22 @@ def locked_hosts(chosen: Sequence[Chosen], inventory_path: Path | None) -> Mappi
     return {name: one for name, one in known.items() if name in own}
 
 
-def _named(word: str, inventory: Inventory | None) -> Chosen:
-    host = inventory.host(word) if inventory else None
-    if inventory is None or host is None:
-        hint = inventory.nearest(word) if inventory else ""
-        if hint:
-            warn([f"{word} is not in the inventory; using it as an ssh host; {hint}"])
-        return Chosen(word, Target.parse(word), None)
-    require_connector(host)
-    return chosen_host(host, inventory)
+def _named(word: str, inventory: Inventory | None) -> list[Chosen]:
+    if inventory is None:
+        return [Chosen(word, Target.parse(word), None)]
+    if host := inventory.host(word):
+        require_connector(host)
+    if fitting := [chosen_host(host, inventory) for host in inventory.supported if host.fits(word)]:
+        return fitting
+    if "*" in word or "?" in word:
+        inventory.require_fitting((word,), "HOST")
+    if hint := inventory.nearest(word):
+        warn([f"{word} is not in the inventory; using it as an ssh host; {hint}"])
+    return [Chosen(word, Target.parse(word), None)]
 
 
 def require_connector(host: InventoryHost) -> None:
-    if host.connector not in {"ssh", "local"}:
+    if not host.is_supported:
         raise usage_error(
             message=f"connector {host.connector} is not supported; rigops uses ssh or @local",
             host=host.name,

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.apply_common import (
-    called_again,
     fleet_run,
     inventory_options,
     select_hosts,
+    selected_again,
 )
 from rigops.cli.hosts import host_options
 from rigops.cli.options import is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.converge.request import RunOptions
 from rigops.converge.result import gravest
-from rigops.report.closing import closing_lines
+from rigops.report.closing import MOST_IN_FULL, closing_lines
 from rigops.report.host_rows import plan_rows
 from rigops.report.plan import plan_lines, total_lines
 from rigops.report.terminal import print_lines
@@ -73,8 +73,9 @@ def command(
         print_json({"schema": SCHEMA, "hosts": [result.plan_json() for result in run.results]})
     else:
         width = text_width()
-        lines = plan_lines(run.results, width, has_diffs=is_verbose())
-        again = called_again(hosts, inventory_path, limit=limit, only=only, skip=skip)
+        is_brief = len(run.results) > MOST_IN_FULL and not is_verbose()
+        lines = plan_lines(run.results, width, has_diffs=is_verbose(), is_brief=is_brief)
+        again = selected_again(hosts, inventory_path, limit=limit, only=only, skip=skip)
         total = total_lines(run.results, width)
         print_lines(*lines, "", *closing_lines(plan_rows(run.results), width, again, total))
     codes = (result.plan_code for result in run.results)

@@ -12,15 +12,17 @@ import click
 from rigops.cli.failure import EXIT_DECLINED
 from rigops.cli.hosts import (
     accept_host_key_option,
+    called_again,
     choose_hosts,
     host_catalog,
     host_key_policy,
     read_catalogs,
+    several_hosts,
 )
 from rigops.cli.options import common, host_arguments, is_verbose, json_option, words
 from rigops.cli.output import has_terminal, print_json, text_width
 from rigops.cli.terminal import Terminal
-from rigops.errors import UsageError, usage_error
+from rigops.errors import usage_error
 from rigops.hosts.access import HostAccess
 from rigops.hosts.proving import ProofOptions, prove_hosts
 from rigops.hostside.p2p.verdict import exit_code
@@ -28,7 +30,7 @@ from rigops.preflight.chosen_pairs import parse_pairs
 from rigops.preflight.document import document
 from rigops.preflight.found import overall
 from rigops.preflight.run import LEVELS
-from rigops.report.closing import MOST_IN_FULL, Again, closing_lines
+from rigops.report.closing import MOST_IN_FULL, closing_lines
 from rigops.report.preflight import preflight_lines, preflight_rows
 from rigops.report.preflight_env import environment_lines
 from rigops.report.terminal import print_lines, print_text, visible
@@ -81,9 +83,10 @@ def command(
 ) -> int:
     """Test copies between every pair of GPUs.
 
-    HOST is an inventory name, an ssh alias or user@host:port. Without HOST: every host of the
-    inventory. Needs the driver and python3 on the host and runs as the login user. Where rigops
-    keeps records on the host, a failure revokes the proof there until a preflight has passed.
+    HOST is a name, group or glob of the inventory, an ssh alias or user@host:port. Without HOST:
+    every host of the inventory. Needs the driver and python3 on the host and runs as the login
+    user. Where rigops keeps records on the host, a failure revokes the proof there until a
+    preflight has passed.
 
     \b
     Examples:
@@ -102,7 +105,7 @@ def command(
     chosen = choose_hosts(hosts, inventory_path)
     read_catalogs((host.spec for host in chosen), inventory_path)
     if asked.pairs and len(chosen) != 1:
-        raise _several_hosts("--pairs", chosen)
+        raise several_hosts("--pairs", chosen)
     if as_environment and asked.pairs:
         raise usage_error(
             message="what to set follows from all pairs",
@@ -110,7 +113,7 @@ def command(
             fix="leave out --pairs",
         )
     if as_environment and not as_json and len(chosen) != 1:
-        raise _several_hosts("--env", chosen)
+        raise several_hosts("--env", chosen)
     if level != "quick" and not yes and not _confirmed(chosen):
         return EXIT_DECLINED
     found = prove_hosts(chosen, asked, Terminal())
@@ -122,16 +125,9 @@ def command(
         width = text_width()
         is_brief = len(found) > MOST_IN_FULL and not is_verbose()
         print_lines(*preflight_lines(found, width, is_brief=is_brief))
-        again = Again(("-i", str(inventory_path)) if inventory_path else ())
-        closing = closing_lines(preflight_rows(found), width, again)
+        closing = closing_lines(preflight_rows(found), width, called_again(inventory_path))
         print_lines(*([""] if len(closing) > 1 and not is_brief else []), *closing)
     return exit_code(overall(found))
-
-
-def _several_hosts(option: str, chosen: Sequence[Chosen]) -> UsageError:
-    return usage_error(
-        message=f"takes one host, and {len(chosen)} are chosen", key=option, fix="name one host"
-    )
 
 
 def _confirmed(chosen: Sequence[Chosen]) -> bool:

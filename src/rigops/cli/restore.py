@@ -12,7 +12,7 @@ import click
 
 from rigops.cli.engine_answers import engine_options, print_answers
 from rigops.cli.failure import EXIT_DECLINED
-from rigops.cli.hosts import choose_hosts, host_options
+from rigops.cli.hosts import choose_host, host_options
 from rigops.cli.options import engine_option, inventory_option
 from rigops.cli.output import has_terminal
 from rigops.cli.terminal import Terminal
@@ -89,7 +89,7 @@ def command(
     if in_place and not (yes or dry_run or has_terminal()):
         _decline("no terminal to confirm on", "pass --yes, or leave --in-place out")
         return EXIT_DECLINED
-    chosen = choose_hosts([host], inventory_path)
+    chosen = (choose_host(host, inventory_path),)
     options = engine_options(access(), engine or ("btrfs" if place else ""))
     if in_place and not (yes or dry_run):
         work = partial(restore, request=request, dry_run=True)

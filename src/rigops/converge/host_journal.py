@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.concerns.journal_values import values_of
 from rigops.converge.errors import DeployError
 from rigops.converge.leftovers import leftovers
+from rigops.preflight.headline import failure_text
 from rigops.preflight.results import failure, only_over, pairs_of, passed
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
@@ -122,7 +123,7 @@ def _reason(result: HostResult) -> str:
             *(f"{one.concern}: {one.reason}" for one in result.blocked),
             *(f"{one.concern}: no longer declared, not undone" for one in result.withheld),
             *(f"reboot pending: {one}" for one in waits),
-            *(proof.reasons if proof and proof.status == "fail" else ()),
+            *([f"P2P: {failure_text(proof)}"] if proof and result.has_failed_proof else []),
         )
     )
 

@@ -325,6 +325,7 @@ class HostRun:
         """Preflight, unless the last passed one still speaks for this state."""
         if self.result.outcome not in {"converged", "changed"} or not self._why_prove():
             return
+        from rigops.preflight.headline import has_stopgap  # noqa: PLC0415 - seldom needed
         from rigops.preflight.run import prove  # noqa: PLC0415 - seldom needed
         from rigops.preflight.siblings import LastRates  # noqa: PLC0415 - preflight is no part of most runs
 
@@ -342,6 +343,8 @@ class HostRun:
                 before_copies=self._begin_proof,
                 progress=self._session.tell,
             )
+        declared = dict(self.request.spec.nccl or ())
+        self.result.has_stopgap = has_stopgap(self.result.preflight, declared)
 
     def _why_prove(self) -> str:
         """Why the state that the host is in now is to be proven; empty: it is not."""

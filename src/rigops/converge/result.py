@@ -104,6 +104,7 @@ class HostResult:
     later: Plan = field(default_factory=Plan)  # what was changed after the reboot
     broken_off: str = ""  # the stage that it failed or was interrupted in
     preflight: HostFound | None = None
+    has_stopgap: bool = False  # for what failed there, declared
     vault: VaultResult | None = None  # None: there was nothing to do
     lock: LockedHost | None = None  # what it was proven with
     error: HostError | None = None

@@ -8,6 +8,7 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -56,6 +57,15 @@ class InventoryHost:
             return "ssh"
         return self.name[1:].split("/", 1)[0]
 
+    @property
+    def is_supported(self) -> bool:
+        """Whether rigops can reach it: by ssh, or as this machine."""
+        return self.connector in {"ssh", "local"}
+
+    def fits(self, pattern: str) -> bool:
+        """`pattern`: a name, a group or a glob."""
+        return pattern in self.groups or fnmatchcase(self.name, pattern)
+
 
 @dataclass(frozen=True)
 class Inventory:
@@ -75,8 +85,25 @@ class Inventory:
             )
         return host
 
+    @property
+    def supported(self) -> list[InventoryHost]:
+        return [host for host in self.hosts if host.is_supported]
+
     def nearest(self, name: str) -> str:
         return did_you_mean(name, [host.name for host in self.hosts])
+
+    def require_fitting(self, patterns: Iterable[str], key: str) -> None:
+        """UsageError where one of them, of the option `key`, fits no supported host."""
+        hosts = self.supported
+        for pattern in patterns:
+            if not any(host.fits(pattern) for host in hosts):
+                names = [name for host in hosts for name in (host.name, *host.groups)]
+                raise usage_error(
+                    message=f"no such host or group in {self.path}",
+                    key=key,
+                    value=pattern,
+                    fix=did_you_mean(pattern, names),
+                )
 
 
 Data = dict[str, Placed]

@@ -7,9 +7,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.verdict import FAIL, STATUS_OF
-from rigops.preflight.environment import environment
+from rigops.preflight.environment import DISABLE, environment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rigops.preflight.found import HostFound
 
 _FAILURES: Final = {
@@ -57,3 +59,9 @@ def stopgap(found: HostFound) -> str:
     variables = environment(found).variables
     named = ", ".join(f'"{variable.name}": "{variable.value}"' for variable in variables)
     return f'"nccl": {{{named}}}' if variables else ""
+
+
+def has_stopgap(found: HostFound, nccl: Mapping[str, str]) -> bool:
+    """Whether the declared `nccl` keeps programs off what failed."""
+    wanted = {one.name: one.value for one in environment(found).variables}
+    return bool(wanted) and (nccl.get(DISABLE) == "1" or wanted.items() <= nccl.items())

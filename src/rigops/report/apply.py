@@ -115,7 +115,11 @@ def _after_failed_proof(result: HostResult, found: HostFound) -> Iterator[str]:
         yield f"    In place: {', '.join(result.plan.meaning)}"
     elif result.outcome == "converged":
         yield "    Nothing was changed; the settings are as declared"
-    if until := stopgap(found):
+    if result.has_stopgap:
+        yield "    NCCL does not use what failed, as declared;"
+        yield "    vLLM also needs --disable-custom-all-reduce"
+        yield '    To leave it so, untested: declare "p2p": "skip"'
+    elif until := stopgap(found):
         yield f"    Do not train with P2P: declare {until} and run `rigops apply`,"
         yield "    until preflight passes; vLLM also needs --disable-custom-all-reduce"
     else:

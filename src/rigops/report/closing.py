@@ -20,6 +20,7 @@ _COLORS: Final = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "
 _ASK: Final = "--ask-sudo-password"
 _OF_ALL: Final = ("fix", "plan", "apply")  # without a host they take all
 _OF_CONCERNS: Final = ("plan", "apply")
+_AS_LOGIN_USER: Final = ("preflight", "history")
 _NAMED: Final = 2
 _GAP: Final = "  "
 _HEADS: Final = ("host", "result", "reason", "next")
@@ -49,13 +50,22 @@ class Again:
     """How a run was called.
 
     `inventory`: its option. `is_whole`: it took all of its hosts. `bundles`: what doctor read.
-    `selection`: --only and --skip.
+    `selection`: --only and --skip. `asks_password`: of sudo.
     """
 
     inventory: tuple[str, ...] = ()
     is_whole: bool = False
     bundles: tuple[str, ...] = ()
     selection: tuple[str, ...] = ()
+    asks_password: bool = False
+
+    def command(self, step: Step, hosts: Sequence[str] = ()) -> str:
+        own = self.bundles if step.command == "doctor" else ()
+        if step.command in _OF_CONCERNS:
+            own = self.selection
+        password = [_ASK] if self.asks_password and step.command not in _AS_LOGIN_USER else []
+        options = dict.fromkeys((*step.options, *password))
+        return shlex.join(["rigops", step.command, *self.inventory, *own, *options, *hosts])
 
 
 def closing_lines(
@@ -119,11 +129,7 @@ def _cells(same: Sequence[Row], in_all: int, again: Again) -> tuple[str, str, st
 
 def _command(step: Step, hosts: Sequence[str], in_all: int, again: Again) -> str:
     is_every = step.command in _OF_ALL and again.is_whole and len(hosts) == in_all
-    named = () if is_every else hosts
-    own = again.bundles if step.command == "doctor" else ()
-    if step.command in _OF_CONCERNS:
-        own = again.selection
-    return shlex.join(["rigops", step.command, *again.inventory, *own, *step.options, *named])
+    return again.command(step, () if is_every else hosts)
 
 
 def _count(rows: Sequence[Row]) -> str:

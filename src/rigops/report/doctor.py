@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -76,9 +75,8 @@ def doctor_lines(
     applied = [one.fix for one in found if one.fix and one.fix.by_apply]
     offered = []
     if not is_table and applied:
-        step = "plan" if all(fix.is_declared for fix in applied) else "fix"
-        declared = shlex.join(["rigops", step, *steps.again.inventory])
-        if command := declared if steps.first is None else steps.first:
+        step = Step("plan" if all(fix.is_declared for fix in applied) else "fix")
+        if command := steps.again.command(step) if steps.first is None else steps.first:
             offered.append(f"Next: {command}")
     if not verbose and not is_table and reached:
         explained = f", or --explain {found[0].id}" if found else ""
@@ -280,6 +278,12 @@ def _fix_key(finding: Finding) -> str:
     return f"{fix.text} {fix.declare}" if fix and fix.text else finding.id
 
 
+def _acts(finding: Finding) -> tuple[str, ...]:
+    """The keys to declare, of which several findings may have one; else the fix itself."""
+    fix = finding.fix
+    return tuple(fix.declare) if fix and fix.by_apply and fix.declare else (_fix_key(finding),)
+
+
 def _first_sentence(text: str) -> str:
     sentence = text[: _FIRST_SENTENCE.match(text).end()]  # type: ignore[union-attr]  # of any text
     return sentence if len(sentence) >= len(text.rstrip(".")) else f"{sentence} …"
@@ -295,8 +299,9 @@ def _counts(hosts: Sequence[HostReport]) -> str:
         if one.fix and one.status in _TO_FIX
     }
     fixes = {
-        (host, _fix_key(one)): one.fix is not None and one.fix.by_apply
+        (host, key): one.fix is not None and one.fix.by_apply
         for (host, _), one in by_check.items()
+        for key in _acts(one)
     }
     applied, by_hand = sum(fixes.values()), len(fixes) - sum(fixes.values())
     pieces = [

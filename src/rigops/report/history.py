@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.record.journal import BEGUN, MADE, PLANNED, UNSURE
 from rigops.report.terminal import styled
+from rigops.report.words import grouped
 
 if TYPE_CHECKING:
     from rigops.record.journal import Run, Value
@@ -24,18 +25,26 @@ _OF_A_CARD: Final = re.compile(r"GPU [0-9a-fA-F:.]+ ")
 _OUTCOMES: Final = {BEGUN: "did not end"}
 
 
-def history_lines(runs: Sequence[Run]) -> list[str]:
+def history_lines(runs: Sequence[Run], most: int | None = None) -> list[str]:
+    """Hosts with the same in one run are one entry. `most`: lines, after the newest entry."""
     if not runs:
         return ["No runs recorded."]
-    return [line for run in runs for line in _run(run)]
+    same = grouped(runs, lambda run: (run.run or run.host, run.at, *_run(run, "")))
+    lines: list[str] = []
+    for at, (first, *others) in enumerate(same.values()):
+        entry = list(_run(first, ", ".join((first.host, *(one.host for one in others)))))
+        if lines and most is not None and len(lines) + len(entry) > most:
+            return [*lines, f"{len(same) - at} older: add -v"]
+        lines += entry
+    return lines
 
 
-def _run(run: Run) -> Iterator[str]:
+def _run(run: Run, hosts: str) -> Iterator[str]:
     outcome = styled(_OUTCOMES.get(run.outcome, run.outcome), fg=_COLORS.get(run.outcome, "red"))
     command = run.command or ("" if run.inventory_digest else _without_inventory(run))
     what = ", ".join(filter(None, (f"{run.seconds:.1f} s", *_origin(run))))
     done = " ".join(filter(None, (command, outcome)))
-    yield f"{run.at}  {styled(run.host, bold=True)}  {done}  ({what})"
+    yield f"{run.at}  {styled(hosts, bold=True)}  {done}  ({what})"
     yield from (f"    {line}" for line in _changes(run))
     if run.reason:
         yield f"    why: {run.reason}"

@@ -11,6 +11,7 @@ from rigops import __version__
 from rigops.dataclass import dataclass
 from rigops.ownership.ownership import PREVIOUS_FOLDER
 from rigops.python_literal import literal
+from rigops.report.closing import step_after
 from rigops.report.terminal import styled
 from rigops.report.words import clipped, grouped, wrapped
 
@@ -32,29 +33,54 @@ _BY_HAND: Final = "changed by hand since rigops wrote it"
 
 
 def plan_lines(
-    results: Sequence[HostResult], width: int, *, has_changes: bool = True, has_diffs: bool = False
+    results: Sequence[HostResult],
+    width: int,
+    *,
+    has_changes: bool = True,
+    has_diffs: bool = False,
+    is_brief: bool = False,
 ) -> list[str]:
     """Hosts whose changes come to the same are one entry; a row that not all have names its hosts.
 
     `width`: where lines are wrapped, other than those of files. `has_changes`: else only what they
     come to, and what needs attention. `has_diffs`: with every host, every package and every line
-    that changes.
+    that changes. `is_brief`: for a table below it with errors and what blocks; each note once.
     """
+    if is_brief:
+        return _brief([one for one in results if one.error is None], width)
     rows = {
         result.host: tuple(_rows(result, has_changes=has_changes, has_diffs=has_diffs))
         for result in results
     }
     most = len(results) if has_diffs else _NAMED
 
-    def entry(result: HostResult) -> object:
-        return _meaning(result), rows[result.host] if result.error is not None else ()
-
     shown = [
         one for one in results if rows[one.host] or has_changes or _meaning(one) != _AS_DECLARED
     ]
+    return _entries(shown, rows, width, most)
+
+
+def _brief(results: Sequence[HostResult], width: int) -> list[str]:
+    rows = {result.host: tuple(_rows_but_notes(result, has_changes=False)) for result in results}
+    notes = {
+        result.host: [_Row("note", notice, "yellow", most=_NOTE) for notice in result.notices]
+        for result in results
+    }
+    return [*_entries(results, rows, width), *_table(_joined(notes), width)]
+
+
+def _entries(
+    results: Sequence[HostResult],
+    rows: Mapping[str, Sequence[_Row]],
+    width: int,
+    most: int = _NAMED,
+) -> list[str]:
+    def entry(result: HostResult) -> object:
+        return _meaning(result), rows[result.host] if result.error is not None else ()
+
     return [
         line
-        for same in grouped(shown, entry).values()
+        for same in grouped(results, entry).values()
         for line in (
             *_head(same, width, most),
             *_table(_joined({one.host: rows[one.host] for one in same}, most), width),
@@ -100,7 +126,7 @@ class _Row:
         return replace(self, text=f"{hosts}: {self.text}")
 
 
-def _joined(rows: Mapping[str, Sequence[_Row]], most: int) -> list[_Row]:
+def _joined(rows: Mapping[str, Sequence[_Row]], most: int = _NAMED) -> list[_Row]:
     """Each row once, in its place, with the hosts that have it where others have not."""
     joined: list[_Row] = []
     for of_host in rows.values():
@@ -137,8 +163,17 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
         if result.error.fix:
             yield _Row("fix", result.error.fix)
         if not has_changes:  # a plan ends with a table that says so
-            yield _Row("next", f"rigops doctor {result.host}")
+            step = step_after(result.error, "")
+            yield from [_Row("next", f"rigops doctor {result.host}")] if step.command else []
         return
+    yield from _rows_but_notes(result, has_changes=has_changes, has_diffs=has_diffs)
+    yield from _notes(result, has_changes=has_changes, has_diffs=has_diffs)
+    yield from (_Row(*_blocked(one), "yellow") for one in result.blocked)
+
+
+def _rows_but_notes(
+    result: HostResult, *, has_changes: bool, has_diffs: bool = False
+) -> Iterator[_Row]:
     yield from _first(result, has_changes=has_changes)
     for one in result.overrides:
         value, who = clipped(literal(one.value), _VALUE), clipped(one.by, _VALUE)
@@ -155,8 +190,6 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
         yield from _in_short(result)
     yield from _reboot(result, has_reasons=has_changes)
     yield from _proof(result)
-    yield from _notes(result, has_changes=has_changes, has_diffs=has_diffs)
-    yield from (_Row(*_blocked(one), "yellow") for one in result.blocked)
 
 
 def _notes(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator[_Row]:

@@ -90,6 +90,19 @@ def test_a_bundle_is_judged_by_the_declarations_of_the_host_that_is_named(
     assert rigops("doctor", "mien", "--from", "kept").code == 2
 
 
+@pytest.mark.parametrize("words", [("kept.tar.gz",), ("-i", "kept.tar.gz"), ("away.log", "rig")])
+def test_a_bundle_without_from_is_told_how_it_is_read(
+    rigops: Rigops, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "kept.tar.gz").write_bytes(b"\x1f\x8b")
+
+    said = rigops("doctor", *words)
+
+    (bundle,) = (word for word in words if "." in word)
+    assert said.code == 2
+    assert f"fix: rigops doctor --from {bundle}" in said.err
+
+
 def test_nothing_is_overwritten_and_no_host_is_asked_for_that(
     rigops: Rigops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.cli.hosts import choose_hosts, host_key_policy
+from rigops.cli.hosts import choose_host, choose_hosts, host_key_policy
 from rigops.errors import UsageError
 from rigops.hosts.parallel import for_each
 
@@ -33,6 +33,28 @@ def test_a_name_of_the_inventory_brings_its_address_and_declarations() -> None:
     assert chosen.target.hostname == "10.0.0.5"
     assert chosen.spec is not None
     assert chosen.spec.driver is not None
+
+
+@pytest.mark.usefixtures("inventory")
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["rigs"], ["threadripper", "t180"]),
+        (["t*", "t180"], ["threadripper", "t180"]),
+        (["other", "t1?0"], ["other", "t180"]),
+    ],
+)
+def test_a_group_or_a_glob_is_each_of_its_hosts_once(words: list[str], names: list[str]) -> None:
+    assert [one.name for one in choose_hosts(words, None)] == names
+
+
+@pytest.mark.usefixtures("inventory")
+def test_a_glob_of_no_host_and_a_group_where_one_is_meant_are_refused() -> None:
+    with pytest.raises(UsageError, match="no such host or group"):
+        choose_hosts(["x*"], None)
+    with pytest.raises(UsageError, match="takes one host, and 2 are chosen"):
+        choose_host("rigs", None)
+    assert choose_host("t180", None).name == "t180"
 
 
 @pytest.mark.usefixtures("inventory")

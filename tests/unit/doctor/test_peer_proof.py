@@ -181,3 +181,16 @@ def test_what_is_not_recorded_is_neither_well_nor_a_fault() -> None:
     assert look().status == "skipped"
     assert rigs.look(CHECK, PAIR).status == "unknown"
     assert look(declared={"p2p": "skip"}, failed=FAILURE.to_json()).status == "skipped"
+
+
+def test_a_failed_proof_asks_for_the_stopgap_and_once_declared_how_to_stay_without() -> None:
+    failed = FAILURE.to_json()
+    off = {"nccl": {"NCCL_P2P_DISABLE": "1"}}
+
+    first, then = look(failed=failed), look(declared=off, failed=failed)
+
+    assert first.fix
+    assert 'declare "nccl"' in first.fix.text
+    assert then.fix
+    assert then.fix.text.startswith('to stay without P2P declare "p2p": "skip"')
+    assert look(declared={**off, "p2p": "skip"}, failed=failed).status == "skipped"

@@ -417,6 +417,9 @@ def test_a_proof_is_told_with_its_age_and_a_failed_one_is_a_failure(rig: Rig) ->
     (row,) = rig.of("p2p.proof", 1)
     assert row[3] == "the preflight of 2026-11-20 failed or was interrupted"
 
+    rig.declare("p2p skip")
+    assert rig.of("p2p.proof") == []
+
 
 def test_the_notice_of_a_failed_proof_says_what_failed_and_what_to_declare(rig: Rig) -> None:
     pairs = (PairFound("a", "b", "wrong_data", "L1", evidence=("4 KiB: 3 of 3 wrong",)),)

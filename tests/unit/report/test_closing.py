@@ -10,6 +10,7 @@ from rigops.hosts.engines import HostAnswer
 from rigops.hostside.p2p.verdict import STATUS_OF
 from rigops.plan.change import Change, Plan
 from rigops.preflight.found import CollectivesFound, GpuSeen, HostFound, PairFound
+from rigops.preflight.headline import has_stopgap
 from rigops.report.apply import outcome_lines
 from rigops.report.backup_rows import backup_rows
 from rigops.report.closing import Again, Step, closing_lines
@@ -42,6 +43,18 @@ def proof(verdict: str = "ok", level: str = "L5", size: str = "", count: int = 6
 
 
 WRONG = proof("wrong_data", "L1", "4 KiB")
+
+
+def test_a_stopgap_that_is_declared_is_not_asked_for_again() -> None:
+    result = HostResult("rig1", "converged", preflight=WRONG, has_stopgap=True)
+
+    advice = " ".join(line.strip() for line in text(outcome_lines([result]))[1:])
+
+    assert 'declare "nccl"' not in advice
+    assert 'declare "p2p": "skip"' in advice
+    assert has_stopgap(WRONG, {"NCCL_P2P_DISABLE": "1"})
+    assert not has_stopgap(WRONG, {"NCCL_P2P_DISABLE": "0"})
+    assert not has_stopgap(proof(), {"NCCL_P2P_DISABLE": "1"})
 
 
 def test_a_proof_that_fails_by_what_is_declared_has_no_stopgap() -> None:
@@ -108,6 +121,17 @@ def test_of_one_host_a_plan_says_what_to_type_next() -> None:
     assert closing_lines(rows, 80, some)[-1] == "Next: rigops apply --only acs,borg rig"
 
 
+def test_the_next_command_asks_for_the_password_as_this_one_did() -> None:
+    asked = Again(asks_password=True)
+
+    for result, command in (
+        (HostResult("rig", plan=LIMIT), "apply"),
+        (HostResult("rig", "unreachable", error=SUDO), "plan"),
+    ):
+        said = closing_lines(plan_rows([result]), 80, asked)[-1]
+        assert said == f"Next: rigops {command} --ask-sudo-password rig"
+
+
 def test_one_card_and_no_access_are_never_called_proven() -> None:
     one = HostFound(host="rig", status="ok", gpus=(GpuSeen(A, "H200"),))
     rows = apply_rows(
@@ -169,8 +193,12 @@ def test_an_apply_of_24_hosts_with_3_in_trouble_fits_50_lines() -> None:
 def test_a_plan_of_24_hosts_with_3_in_trouble_fits_50_lines() -> None:
     blocked = HostResult("rig24", plan=LIMIT, blocked=(Blocker("borg", ("borg",), "no server"),))
     results = fleet(*TROUBLES[:2], blocked, well=HostResult("", plan=LIMIT))
+    for result in results:
+        result.notices = (f"mind {'rigs' if len(result.plan.changes) else 'others'}",)
+        result.preflight_reason = "no preflight passed yet"
 
-    said = text(plan_lines(results, 100))
+    said = text(plan_lines(results, 100, is_brief=True))
+    assert sum("mind rigs" in line for line in said) == 1
     said += text(closing_lines(plan_rows(results), 100, RACK, total_lines(results, 100)))
 
     assert len(said) <= 50

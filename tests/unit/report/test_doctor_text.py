@@ -134,6 +134,23 @@ def test_one_cause_is_one_line_and_one_act_is_one_fix() -> None:
     assert "To fix: 1 with rigops apply, 2 by hand." in said[-2]
 
 
+def test_a_key_that_mends_several_findings_is_counted_once() -> None:
+    fixes = [
+        Fix(kind="apply", text=text, declare={"driver": "535"}) for text in ("pin it", "hold it")
+    ]
+    found = [Finding("warn", one.text, id=one.text, fix=one) for one in fixes]
+
+    assert "To fix: 1 with rigops apply." in lines(report("rig", *found))[-2]
+
+
+def test_the_next_command_asks_for_the_password_as_this_one_did() -> None:
+    steps = NextSteps(Again(asks_password=True))
+
+    said = doctor_lines([report("rig", BAD)], 100, steps)
+
+    assert said[-1].startswith("Next: rigops fix --ask-sudo-password  ")
+
+
 def test_the_same_on_several_cards_is_one_line() -> None:
     every = [of_card(card, f"{card} draws 350 W", f"`smi -i {card}`") for card in CARDS]
 

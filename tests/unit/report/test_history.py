@@ -35,6 +35,24 @@ def test_a_run_says_which_command_it_was_and_what_it_changed() -> None:
     ]
 
 
+def test_hosts_with_the_same_in_one_run_are_one_entry() -> None:
+    runs = [replace(RUN, host=name, run="r") for name in ("a", "b")]
+    failed = replace(RUN, host="c", run="r", outcome="failed")
+
+    heads = [line for line in shown(*runs, failed, RUN) if not line.startswith(" ")]
+
+    assert [line.split("  ")[1] for line in heads] == ["a, b", "c", "rig"]
+
+
+def test_of_many_runs_the_newest_that_fit_are_shown_and_the_others_counted() -> None:
+    runs = [replace(RUN, host=f"rig{number}") for number in range(5)]
+
+    said = history_lines(runs, 7)
+
+    assert len(said) == 7
+    assert said[-1] == "3 older: add -v"
+
+
 def test_a_rollback_is_named_as_one() -> None:
     assert "  rollback changed  " in shown(replace(RUN, command="rollback"))[0]
 

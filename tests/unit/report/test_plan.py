@@ -101,6 +101,15 @@ def test_of_a_fleet_of_24_with_3_in_trouble_plan_and_consent_fit_a_screen() -> N
             assert any(f"rigops doctor rig2{number}" in line for line in found) != has_changes
 
 
+def test_a_host_that_wants_a_password_is_not_sent_to_doctor() -> None:
+    error = HostError("sudo", "rig4: sudo asks for a password", "use --ask-sudo-password, or ...")
+
+    found = lines(HostResult("rig4", "unreachable", error=error), has_changes=False)
+
+    assert any("use --ask-sudo-password" in line for line in found)
+    assert not any("rigops doctor" in line for line in found)
+
+
 def test_the_first_line_is_what_the_changes_come_to() -> None:
     plan = Plan(
         headlines=(

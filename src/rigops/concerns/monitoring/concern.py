@@ -95,7 +95,9 @@ def _files(spec: RigSpec) -> Sequence[str]:
 def _deploy(spec: RigSpec) -> None:
     from rigops.concerns.monitoring.operations import monitoring
 
-    monitoring(notify=spec.notify, metrics=spec.metrics, gpus=spec.gpus)
+    monitoring(
+        notify=spec.notify, metrics=spec.metrics, gpus=spec.gpus, skips_p2p=spec.p2p == "skip"
+    )
 
 
 def _records() -> tuple[HostRecord, ...]:

@@ -60,9 +60,15 @@ def target(notify: Notify) -> str:
 
 
 def settings(
-    gpus: ExpectedGpus | None, folder: str | None, commands: Mapping[str, Sequence[str]]
+    gpus: ExpectedGpus | None,
+    folder: str | None,
+    commands: Mapping[str, Sequence[str]],
+    *,
+    skips_p2p: bool = False,
 ) -> Iterator[str]:
     """The lines of the file that the self-check reads."""
+    if skips_p2p:
+        yield "p2p skip"
     if gpus is not None:
         yield f"gpus {gpus.count}"
     if folder is not None:

@@ -66,8 +66,14 @@ _ABSENCES: Final[Mapping[str, str]] = {
 }
 
 
-def monitoring(*, notify: Notify | None, metrics: str | None, gpus: ExpectedGpus | None) -> None:
-    """Have these; None is undeclared."""
+def monitoring(
+    *,
+    notify: Notify | None,
+    metrics: str | None,
+    gpus: ExpectedGpus | None,
+    skips_p2p: bool = False,
+) -> None:
+    """Have these; None is undeclared. `skips_p2p`: no proof is expected, nor a failed one told."""
     is_declared = notify is not None or metrics is not None
     folder: str | None = None
     if is_declared:
@@ -79,7 +85,7 @@ def monitoring(*, notify: Notify | None, metrics: str | None, gpus: ExpectedGpus
         if any(reasons):
             blockers(name="Blockers", concern=CONCERN, reasons=tuple(filter(None, reasons)))
             return
-        _have_self_check(gpus, folder)
+        _have_self_check(gpus, folder, skips_p2p=skips_p2p)
     if folder is not None:
         _have_timer(METRICS_UNIT, folder=folder)
     install_notify(concern=CONCERN, target=notify)
@@ -116,9 +122,10 @@ def _unfit(declared: str, folder: str | None) -> str:
     return ""
 
 
-def _have_self_check(gpus: ExpectedGpus | None, folder: str | None) -> None:
+def _have_self_check(gpus: ExpectedGpus | None, folder: str | None, *, skips_p2p: bool) -> None:
     checks = provided(host, SelfChecks)
-    lines = decide.settings(gpus, folder, checks.commands if checks else {})
+    commands = checks.commands if checks else {}
+    lines = decide.settings(gpus, folder, commands, skips_p2p=skips_p2p)
     owned_program(name=SELF_CHECK, concern=CONCERN, program="self_check")
     owned_file(
         name=SETTINGS,

@@ -57,6 +57,7 @@ class _Settings:
     """As declared, from /etc/rigops/self_check."""
 
     gpus: int | None = None
+    skips_p2p: bool = False
     folder: str = ""  # of the textfile
     checks: dict[str, list[str]] = field(default_factory=dict)
 
@@ -87,6 +88,8 @@ class _Host:
             name, _, value = line.partition(" ")
             if name == "gpus":
                 settings.gpus = int(value)
+            elif name == "p2p":
+                settings.skips_p2p = value == "skip"
             elif name == "metrics":
                 settings.folder = value
             elif name == "check":
@@ -99,7 +102,7 @@ class _Host:
         answers: dict[str, Answer] = {
             "rigops.files": self._records.files(),
             "drv.reboot_pending": self._records.reboot(),
-            "p2p.proof": self._records.proof(),
+            "p2p.proof": Answer() if self._settings.skips_p2p else self._records.proof(),
             "gpu.count": self._cards(asker),
         }
         for concern, words in self._settings.checks.items():

@@ -101,6 +101,7 @@ def test_the_settings_have_counts_directory_and_quoted_commands() -> None:
     assert (gpus, metrics) == ("gpus 4", "metrics /srv/t")
     assert shlex.split(check) == ["check", "toy", "/bin/toy", "it's; $x"]
     assert list(decide.settings(None, None, {})) == []
+    assert list(decide.settings(None, None, {}, skips_p2p=True)) == ["p2p skip"]
 
 
 @pytest.mark.parametrize(
