@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rigops.cli.failure import EXIT_UNREACHED
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
 from rigops.cli.options import common, host_arguments, json_option
 from rigops.cli.output import print_json, warn
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rigops.transport import HostKeyPolicy
 
 SCHEMA = "rigops.history/1"
-_EXIT_UNREACHED = 3
 # An unreadable file fails before the pipe, whose exit status is that of tail.
 _SHELL = f"{READ}is_journal {JOURNAL} || exit 0\nlines {JOURNAL} | tail -n {MOST_RUNS}"
 _READ = ("sh", "-c", _SHELL)
@@ -77,7 +77,7 @@ def command(
         print_json({"schema": SCHEMA, "runs": document, "hosts": unreached})
     else:
         print_lines(*history_lines(runs))
-    return _EXIT_UNREACHED if unreached else 0
+    return EXIT_UNREACHED if unreached else 0
 
 
 @dataclass(frozen=True)

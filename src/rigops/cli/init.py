@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.catalog import load
+from rigops.cli.failure import EXIT_UNREACHED
 from rigops.cli.hosts import access_options
 from rigops.cli.options import DEFAULT_INVENTORY, common, words
 from rigops.cli.output import text_width
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from rigops.doctor.proposal import ProposedKeys
     from rigops.probe.bundle import Bundle
 
-_UNREACHED = 3
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -103,7 +103,7 @@ def command(
         ]
         written = [one for entries in proposed.values() for one in in_order(entries)]
         _write(folder / DEFAULT_INVENTORY, texts, written, accepted=accepts)
-    click.get_current_context().exit(_UNREACHED if any(one.error for one in collected) else 0)
+    click.get_current_context().exit(EXIT_UNREACHED if any(one.error for one in collected) else 0)
 
 
 def _named(target: Target, taken: set[str]) -> tuple[str, dict[str, object]]:

@@ -18,7 +18,7 @@ from rigops.cli.hosts import (
     read_catalogs,
 )
 from rigops.cli.options import common, host_arguments, is_verbose, json_option, words
-from rigops.cli.output import has_terminal, print_json, text_width
+from rigops.cli.output import has_terminal, print_declined, print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.errors import UsageError, usage_error
 from rigops.hosts.access import HostAccess
@@ -136,10 +136,9 @@ def _several_hosts(option: str, chosen: Sequence[Chosen]) -> UsageError:
 
 def _confirmed(chosen: Sequence[Chosen]) -> bool:
     if not has_terminal():
-        print_lines(
-            "Declined: no terminal to confirm on. Copies can lock up a machine with broken P2P.",
-            "    fix: pass --yes, or --level quick to copy nothing",
-            err=True,
+        print_declined(
+            "no terminal to confirm on. Copies can lock up a machine with broken P2P",
+            "pass --yes, or --level quick to copy nothing",
         )
         return False
     names = ", ".join(host.name for host in chosen)
