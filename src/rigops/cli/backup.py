@@ -86,8 +86,8 @@ def command(
     from rigops.backup.engine import MOVED, PRUNE_MOST
     from rigops.hosts import backups
     from rigops.hosts.engines import ask_engines
-    from rigops.report.backup_rows import backup_rows
     from rigops.report.closing import Again
+    from rigops.report.host_rows import backup_rows
     from rigops.report.snapshots import backup_lines, drill_lines, heal_lines
 
     consents = ((MOVED, moved), (ACCEPT_LOST, accept_lost), (PRUNE_MOST, prune_most))

@@ -27,7 +27,7 @@ from rigops.hosts.probing import ProbeOptions, probe_hosts
 from rigops.inventory.merge import collect, lacking
 from rigops.inventory.rewrite import Rewrite, rewrite, write
 from rigops.report.closing import Again, closing_lines
-from rigops.report.fix import (
+from rigops.report.inventory import (
     by_hand_lines,
     diff_lines,
     document_hosts,

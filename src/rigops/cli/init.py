@@ -26,7 +26,13 @@ from rigops.hosts.access import Chosen
 from rigops.hosts.probing import ProbeOptions, probe_hosts
 from rigops.probe.registry import SECTIONS
 from rigops.probe.snapshot import HostSnapshot
-from rigops.report.inventory import host_text, in_order, inventory_text, written_lines
+from rigops.report.inventory import (
+    host_text,
+    in_order,
+    inventory_text,
+    unreached_lines,
+    written_lines,
+)
 from rigops.report.terminal import print_lines, print_text
 from rigops.transport import Target
 
@@ -92,11 +98,7 @@ def command(
     proposed = {one.host: _proposed(one.bundle, catalog) for one in collected if one.bundle}
     if accepts:
         proposed = {host: accept(entries) for host, entries in proposed.items()}
-    for one in collected:
-        if one.error:
-            print_lines(f"{one.host}: {one.error.kind}: {one.error.message}", err=True)
-            if one.error.fix:
-                print_lines(f"  fix: {one.error.fix}", err=True)
+    print_lines(*unreached_lines(collected), err=True)
     if proposed:
         texts = [
             host_text(*_named(reached[host], taken), entries) for host, entries in proposed.items()

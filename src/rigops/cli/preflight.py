@@ -29,8 +29,7 @@ from rigops.preflight.document import document
 from rigops.preflight.found import overall
 from rigops.preflight.run import LEVELS
 from rigops.report.closing import MOST_IN_FULL, Again, closing_lines
-from rigops.report.preflight import preflight_lines, preflight_rows
-from rigops.report.preflight_env import environment_lines
+from rigops.report.preflight import environment_lines, preflight_lines, preflight_rows
 from rigops.report.terminal import print_lines, print_text, visible
 
 if TYPE_CHECKING:
