@@ -19,7 +19,7 @@ import rigops.cli.apply  # noqa: F401 - the command's start-up, whatever of it i
 from rigops.cli.apply_common import host_requests
 from rigops.cli.options import read_inventory
 from rigops.cli.terminal import Progress
-from rigops.converge.concerns import Selection
+from rigops.converge.request import Selection
 from rigops.converge.result import exit_code
 from rigops.converge.fleet_run import FleetRun, Interrupts
 from rigops.converge.request import RunOptions

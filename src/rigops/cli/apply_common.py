@@ -28,10 +28,10 @@ from rigops.cli.output import print_closing, print_json, text_width
 from rigops.cli.terminal import Progress
 from rigops.concerns.concern import HostRequest
 from rigops.concerns.registry import CONCERNS, in_this_version
-from rigops.converge.concerns import Selection, deploys
 from rigops.converge.fleet_run import FleetRun, Interrupts
 from rigops.converge.flow import record
 from rigops.converge.host_run import HostRun
+from rigops.converge.request import Selection, deploys
 from rigops.converge.result import exit_code
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError, usage_error

@@ -163,8 +163,7 @@ def _plan(
     inventory_path: Path | None, hosts: Collection[str], access: HostAccess
 ) -> Sequence[HostResult]:
     from rigops.cli.apply_common import fleet_run, host_requests
-    from rigops.converge.concerns import Selection
-    from rigops.converge.request import RunOptions
+    from rigops.converge.request import RunOptions, Selection
 
     inventory = read_inventory(inventory_path)
     requests = [one for one in host_requests(inventory, ()) if one.name in hosts]

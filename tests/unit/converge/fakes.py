@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rigops.concerns.preconditions.root import RootFacts
-from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder
-from rigops.converge.request import RunOptions
+from rigops.converge.request import RunOptions, Selection
 from rigops.converge.snapshot import RunSnapshot
 from rigops.transport import Connection, Result
 

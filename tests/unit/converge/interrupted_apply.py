@@ -19,10 +19,9 @@ import gevent
 
 from rigops.cli import apply_common, terminal
 from rigops.concerns.concern import HostRequest
-from rigops.converge.concerns import Selection
 from rigops.converge.flow import apply
 from rigops.converge.host_run import HostRun
-from rigops.converge.request import RunOptions
+from rigops.converge.request import RunOptions, Selection
 from rigops.converge.result import HostResult
 from rigops.inventory.spec import RigSpec
 from rigops.report.terminal import print_lines, redraw
