@@ -16,7 +16,7 @@ from rigops.cli.output import print_json, warn
 from rigops.dataclass import dataclass
 from rigops.hosts.parallel import for_each
 from rigops.record import journal
-from rigops.record.journal_shell import JOURNAL, MOST_RUNS, READ
+from rigops.record.shell import JOURNAL, MOST_RUNS, READ
 from rigops.report.history import history_lines
 from rigops.report.terminal import print_lines
 from rigops.transport import TransportError, connect

@@ -126,7 +126,7 @@ def _step(text: str) -> str:
 
 
 class Terminal:
-    """Implements rigops.hosts.console.Console."""
+    """Implements rigops.hosts.parallel.Console."""
 
     @property
     def can_answer(self) -> bool:

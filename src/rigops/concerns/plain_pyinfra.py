@@ -20,7 +20,7 @@ from rigops.dataclass import dataclass
 from rigops.plan.context import plan_of
 from rigops.record import journal
 from rigops.record.journal import PYINFRA, Run
-from rigops.record.journal_shell import adding
+from rigops.record.shell import adding
 
 if TYPE_CHECKING:
     from rigops.plan.change import Plan

@@ -18,9 +18,8 @@ from rigops.preflight.results import failure, only_over, pairs_of, passed
 from rigops.probe.sections.rigops_state import ARGUMENTS, STATE
 from rigops.record import journal
 from rigops.record.journal import BEGUN, MADE, PLANNED, UNSURE
-from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ, adding
 from rigops.record.kernel_arguments import parse_arguments
-from rigops.record.proof_shell import recording
+from rigops.record.shell import JOURNAL, NOT_A_FILE, READ, adding, recording
 
 if TYPE_CHECKING:
     from rigops.converge.connector import HostChannel
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from rigops.probe.sections.rigops_state import RigopsState
     from rigops.record import Proven
     from rigops.record.declared import DeclaredKeys
-    from rigops.record.failed_proof import FailedProof
+    from rigops.record.proven import FailedProof
     from rigops.transport import Result
 
 _DEADLINE_S: Final = 60.0

@@ -38,8 +38,8 @@ from rigops.probe.collect import ProbeError
 from rigops.probe.lost_cards import ADVICE, sentence
 from rigops.record import declared, lockfile
 from rigops.record.declared import DeclaredKeys
-from rigops.record.journal_shell import JOURNAL
 from rigops.record.lockfile import locked
+from rigops.record.shell import JOURNAL
 from rigops.transport import HostKeyPolicy, TransportError, connect
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from rigops.converge.result import Outcome
     from rigops.preflight.found import PairFound
     from rigops.record import Proven, journal
-    from rigops.record.failed_proof import FailedProof
+    from rigops.record.proven import FailedProof
 
 _FOR_DRIVER: Final = "not before the driver is installed, which needs a reboot too"
 _ROOT_UNKNOWN: Final = "the file system of / could not be read: no snapshot of it is taken first"

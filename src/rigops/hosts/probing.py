@@ -21,7 +21,7 @@ from rigops.transport import TransportError
 if TYPE_CHECKING:
     from rigops.doctor.host_report import Source
     from rigops.hosts.access import Chosen, HostAccess
-    from rigops.hosts.console import Console
+    from rigops.hosts.parallel import Console
     from rigops.inventory.spec import RigSpec
     from rigops.power import Neighbor
     from rigops.probe.bundle import Bundle

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import ALONE, NOT_PROVEN, OK, SKIPPED, WARN, gravest
+from rigops.preflight.environment import environment
+from rigops.preflight.headline import paragraph
 from rigops.record.proven import no_access
 
 if TYPE_CHECKING:
@@ -196,3 +198,21 @@ def overall(hosts: Sequence[HostFound]) -> str:
 def _range(link: Link) -> str:
     numbers = dict.fromkeys((f"{link.slowest:g}", f"{link.fastest:g}"))
     return f"{' to '.join(numbers)} GB/s"
+
+
+SCHEMA = "rigops.preflight/1"
+
+
+def document(hosts: Sequence[HostFound]) -> dict[str, object]:
+    return {
+        "schema": SCHEMA,
+        "status": overall(hosts),
+        "hosts": [
+            {
+                **host.as_json(),
+                "env": environment(host).as_json(),
+                "paragraph": paragraph(host),
+            }
+            for host in hosts
+        ],
+    }

@@ -19,8 +19,7 @@ from rigops.hostside.p2p.verdict import (
     WARN,
 )
 from rigops.preflight.environment import environment
-from rigops.preflight.headline import failure_of_pairs, failure_text, in_a_word
-from rigops.preflight.paragraph import paragraph
+from rigops.preflight.headline import failure_of_pairs, failure_text, in_a_word, paragraph
 from rigops.probe.lost_cards import ADVICE
 from rigops.record.proven import no_access
 from rigops.report.closing import Row, Step, step_after

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.concerns.concern import HostRequest
     from rigops.hosts.access import HostAccess
-    from rigops.hosts.console import Console
+    from rigops.hosts.parallel import Console
     from rigops.vault.store import Store
 
 

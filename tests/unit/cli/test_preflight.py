@@ -11,7 +11,7 @@ import pytest
 
 from rigops import __version__
 from rigops.record import journal
-from rigops.record.failed_proof import FailedProof
+from rigops.record.proven import FailedProof
 from rigops.transport import Result, TransportError
 from tests.unit.preflight.hosts import (
     GRANTED,

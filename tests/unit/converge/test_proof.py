@@ -17,8 +17,8 @@ from rigops.probe.sections.proc_cmdline import CommandLine
 from rigops.probe.sections.rigops_state import RigopsState
 from rigops.probe.sections.uname import Uname
 from rigops.record import Bios, Pair, Proven
-from rigops.record.proof_shell import FAILED_PROOF
-from rigops.record.proof_shell import PROVEN as PATH
+from rigops.record.shell import FAILED_PROOF
+from rigops.record.shell import PROVEN as PATH
 
 CARDS = """\
 == /sys/class/dmi/id/bios_vendor

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.doctor.views.proof import LastProof
     from rigops.record import Pair
-    from rigops.record.failed_proof import FailedProof
+    from rigops.record.proven import FailedProof
 
 _SHOWN_PAIRS: Final = 1
 _WHY: Final = (

@@ -12,7 +12,7 @@ from rigops.errors import RigopsError
 from rigops.ownership.ownership import Ownership
 from rigops.probe.sections.rigops_state import RECORD
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-from rigops.record.journal_shell import JOURNAL
+from rigops.record.shell import JOURNAL
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
