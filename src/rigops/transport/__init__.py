@@ -12,10 +12,9 @@ from rigops.transport.errors import NeedsProgramError, TransportError
 from rigops.transport.holding import Holding
 from rigops.transport.host_keys import HostKeyPolicy, UnknownKey
 from rigops.transport.known_hosts import HostKey
-from rigops.transport.privilege import Privilege
+from rigops.transport.privilege import Privilege, with_password
 from rigops.transport.result import Result, ScriptResult
 from rigops.transport.route import Server, resolve
-from rigops.transport.sudo_password import with_password
 from rigops.transport.target import LOCAL, Target
 
 __all__ = [
@@ -69,14 +68,12 @@ def connect(target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy)
     return open_program(route, host_keys, clock, reason)
 
 
-def fetch_shown_key(
-    target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy
-) -> tuple[Server, HostKey]:
+def fetch_shown_key(target: Target, *, host_keys: HostKeyPolicy) -> tuple[Server, HostKey]:
     """The key that the server shows now. Only jump hosts before it get a login.
 
     `host_keys`: for those.
     """
-    clock = Clock(deadline_s)
+    clock = Clock(20)
     route = resolve(target, clock)
     if not route.only_openssh:
         import_ssh()
