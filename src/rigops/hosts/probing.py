@@ -132,9 +132,7 @@ def _connect_and_collect(
         found = ask(options.sections(host.spec))
         bundle = found.bundle
         if more := options.more(bundle, host.spec):
-            with suppress(
-                TransportError, ProbeError
-            ):  # what is known without it is said nevertheless
+            with suppress(TransportError, ProbeError):  # what is known without it counts
                 sections = {**bundle.sections, **ask(more).bundle.sections}
                 bundle = replace(bundle, sections=sections)
     with IMPORTING:
