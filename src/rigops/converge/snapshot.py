@@ -29,7 +29,6 @@ from rigops.probe.lost_cards import LostCards
 from rigops.probe.section import Section
 from rigops.probe.sections import (
     boot,
-    bootloader,
     nvidia_version,
     os_release,
     proc_cmdline,
@@ -129,7 +128,6 @@ class RunSnapshot:
     """None is what could not be read, or was not asked."""
 
     boot: boot.Boot | None
-    bootloader: bootloader.Bootloader | None
     command_line: proc_cmdline.CommandLine | None
     driver: nvidia_version.NvidiaVersion | None
     root: roots.RootFacts | None
@@ -174,7 +172,6 @@ def take_snapshot(
         lost = LostCards(tuple(lost_cards.lost_cards(HostSnapshot(again)).values()))
     return RunSnapshot(
         boot=_read(bundle, boot.SECTION),
-        bootloader=_read(bundle, bootloader.SECTION),
         command_line=_read(bundle, proc_cmdline.SECTION),
         driver=_read(bundle, nvidia_version.SECTION),
         root=_read(bundle, roots.SECTION),

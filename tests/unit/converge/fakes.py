@@ -57,7 +57,7 @@ class FakeHost(Connection):
 
 
 NOTHING_COLLECTED = RunSnapshot(
-    boot=None, bootloader=None, command_line=None, driver=None, silicon=None, state=None,
+    boot=None, command_line=None, driver=None, silicon=None, state=None,
     root=RootFacts(file_system="ext4"), system=None, uname=None, known=(), paths=(), files={},
 )  # fmt: skip
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.concerns.preconditions.root import RootFacts
 from rigops.converge.proof import observed, recorded, still_holds
 from rigops.converge.snapshot import SILICON, RunSnapshot
 from rigops.hostside.p2p.verdict import HIGHEST
@@ -19,6 +18,7 @@ from rigops.probe.sections.uname import Uname
 from rigops.record import Bios, Pair, Proven
 from rigops.record.shell import FAILED_PROOF
 from rigops.record.shell import PROVEN as PATH
+from tests.unit.converge.fakes import NOTHING_COLLECTED
 
 CARDS = """\
 == /sys/class/dmi/id/bios_vendor
@@ -38,19 +38,12 @@ OK = Pair("0000:0a:00.0", "0000:0b:00.0", "ok", 12.5)
 
 
 def sight(text: str = CARDS, *, driver: str | None = "535.183.01", line: str = "ro") -> RunSnapshot:
-    return RunSnapshot(
-        boot=None,
-        bootloader=None,
+    return replace(
+        NOTHING_COLLECTED,
         command_line=CommandLine(line, tuple(line.split())),
         driver=NvidiaVersion(version=driver, flavor="proprietary" if driver else None),
         silicon=SILICON.parse(text),
-        state=None,
-        root=RootFacts(file_system="ext4"),
-        system=None,
         uname=Uname("6.1.0-31-amd64", "x86_64"),
-        known=(),
-        paths=(),
-        files={},
     )
 
 

@@ -6,32 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.concerns.preconditions.root import RootFacts
 from rigops.converge import trial_boot
 from rigops.converge.snapshot import RunSnapshot, Silicon
 from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.rigops_state import ARGUMENTS, RigopsState
 from rigops.record import Bios, ProvenGpu
 from rigops.record.kernel_arguments import Arguments, arguments_document
+from tests.unit.converge.fakes import NOTHING_COLLECTED
 
 TRYING = ("iommu=pt",)
 
 
 def sight(line: str, *addresses: str) -> RunSnapshot:
     cards = tuple(ProvenGpu(f"GPU-{at}", at, "RTX 3090", None) for at in addresses)
-    return RunSnapshot(
-        boot=None,
-        bootloader=None,
+    return replace(
+        NOTHING_COLLECTED,
         command_line=proc_cmdline.parse(line),
-        driver=None,
         silicon=Silicon(Bios("", ""), cards, has_cards=bool(cards)),
-        state=None,
-        root=RootFacts(file_system="ext4"),
-        system=None,
-        uname=None,
-        known=(),
-        paths=(),
-        files={},
     )
 
 
