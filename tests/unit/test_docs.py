@@ -92,3 +92,12 @@ def test_the_security_page_and_the_lab_name_the_same_paths_in_homes() -> None:
 
     assert [one for one in planted if not any(fnmatch(one, name) for name in named)] == []
     assert [name for name in named if not any(fnmatch(one, name) for one in planted)] == []
+
+
+def test_whatever_says_what_to_declare_has_the_form_of_an_inventory() -> None:
+    """`"driver": "535"`, which a dict takes, and not `driver = "535"`."""
+    keys = "|".join(registry.keys())
+    assigned = re.compile(rf"(?:declare|write|add|drop|fix:)(?: a)? [`'\"]*(?:{keys}) = ")
+    pages = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+
+    assert {str(one) for one in pages if assigned.search(one.read_text(encoding="utf-8"))} == set()

@@ -1,4 +1,4 @@
-"""WHEN of a restore, as a person gives it. Pure."""
+"""WHEN of a restore, as a person gives it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta
 
 
 def parse_when(text: str, now: datetime) -> str:
-    """A name, or RFC 3339 in UTC. A time without a zone is in that of `now`; a day is all of it."""
+    """A name, or RFC 3339 in UTC. A day is all of it.
+
+    A time without a zone is by the clock of this machine on that day, be it summer or winter.
+    """
     text = text.strip()
     if not text or _NAME.fullmatch(text):
         return text
@@ -34,8 +37,8 @@ def parse_when(text: str, now: datetime) -> str:
         text = str(now.date() - timedelta(days=1))
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
+        if re.fullmatch(r"[0-9-]+", text):
+            found = datetime.combine(found, time(23, 59, 59))
+        return utc_text(found)
+    except (ValueError, OverflowError):
         raise usage_error(message="not a time", key="--at", value=text, accepted=ACCEPTED) from None
-    if re.fullmatch(r"[0-9-]+", text):
-        found = datetime.combine(found, time(23, 59, 59))
-    return utc_text(found if found.tzinfo else found.replace(tzinfo=now.tzinfo))

@@ -83,10 +83,8 @@ def command(
     from rigops.hosts.engines import ask_engines
     from rigops.report.snapshots import question_text, restored_lines
 
-    now, terminal = datetime.now().astimezone(), Terminal()
-    request = RestoreRequest(
-        path=path, at=parse_when(when, now), place=place, to=to, in_place=in_place
-    )
+    terminal, at = Terminal(), parse_when(when, datetime.now().astimezone())
+    request = RestoreRequest(path=path, at=at, place=place, to=to, in_place=in_place)
     if in_place and not (yes or dry_run or has_terminal()):
         print_declined("no terminal to confirm on", "pass --yes, or leave --in-place out")
         return EXIT_DECLINED
@@ -96,7 +94,7 @@ def command(
         work = partial(restore, request=request, dry_run=True)
         (planned,) = ask_engines(chosen, options, "looking for it", work, terminal)
         if planned.error is None:
-            if not click.confirm(question_text(host, planned.value, now), err=True):
+            if not click.confirm(question_text(host, planned.value), err=True):
                 print_declined("nothing was changed")
                 return EXIT_DECLINED
             request = exactly(request, planned.value)
@@ -109,7 +107,6 @@ def command(
         lambda answer, width: restored_lines(
             answer.host,
             answer.value,
-            now,
             width,
             dry_run=dry_run,
             is_beside=not (to or in_place),

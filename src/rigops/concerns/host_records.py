@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.backup.file_systems import FILE_SYSTEMS_FILE, FILE_SYSTEMS_SCHEMA
 from rigops.concerns import registry
-from rigops.concerns.concern import HostRecord, of_schema
+from rigops.concerns.concern import Concern, HostRecord, of_schema
 from rigops.concerns.nvidia_driver import NAME as DRIVER
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.errors import RigopsError
@@ -105,10 +105,10 @@ def _is_whole(record: HostRecord, text: str | None) -> bool:
     return True
 
 
-def key_maker(path: str) -> str | None:
+def key_maker(path: str) -> Concern | None:
     """The concern that has the host make a key there; its deploy records one that is found."""
-    shapes = ((shape, concern.name) for concern in registry.CONCERNS for shape in concern.keys_made)
-    return next((name for shape, name in shapes if fnmatchcase(path, shape)), None)
+    shapes = ((shape, concern) for concern in registry.CONCERNS for shape in concern.keys_made)
+    return next((concern for shape, concern in shapes if fnmatchcase(path, shape)), None)
 
 
 def torn_lines(state: RigopsState) -> int:

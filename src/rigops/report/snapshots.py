@@ -32,7 +32,7 @@ _WHEN: Final = "%Y-%m-%d %H:%M:%S"
 def snapshots_lines(
     host: str, status: str, found: HostSnapshots, now: datetime, width: int, *, verbose: bool
 ) -> list[str]:
-    """Times in the zone of `now`, so that they can be given to restore as they are."""
+    """Times by the clock of this machine, so that they can be given to restore as they are."""
     lines = [f"{styled(host, bold=True)}  {_state(status)}"]
     if found.not_applied:
         what = ", ".join(found.not_applied)
@@ -58,7 +58,6 @@ def snapshots_lines(
 def restored_lines(
     host: str,
     done: ProgramResult,
-    now: datetime,
     width: int,
     *,
     dry_run: bool,
@@ -68,7 +67,7 @@ def restored_lines(
     number = done.get("bytes")
     size = "" if number is None else f", {bytes_text(number)}"
     engine = f"{done['engine']}, " if done.get("engine") not in {None, "", "btrfs"} else ""
-    source = f"{_when(done.get('at'), now)} ({engine}{done.get('place')}{size})"
+    source = f"{_when(done.get('at'))} ({engine}{done.get('place')}{size})"
     verb = "would be" if dry_run else "is"
     head = f"{host}: {done.get('restored_to')} {verb} restored from {source}"
     lines = wrapped(head, width, "", hanging="    ")
@@ -83,11 +82,11 @@ def restored_lines(
     return lines
 
 
-def question_text(host: str, planned: ProgramResult, now: datetime) -> str:
+def question_text(host: str, planned: ProgramResult) -> str:
     aside = f" The present one moves to {planned['aside']}." if planned.get("aside") else ""
     return (
         f"Replace {visible(str(planned.get('restored_to')))} on {visible(host)} with the "
-        f"{planned.get('kind')} of {_when(planned.get('at'), now)} from "
+        f"{planned.get('kind')} of {_when(planned.get('at'))} from "
         f"{visible(str(planned.get('place')))}?{visible(aside)}"
     )
 
@@ -202,7 +201,7 @@ def _subvolume(
 
 
 def _table(snapshots: Sequence[Snapshot], now: datetime, width: int) -> Iterator[str]:
-    rows = [(now.strftime("when (%Z)"), "age", "kind", "where", "size", "why it stays")]
+    rows = [("when (local time)", "age", "kind", "where", "size", "why it stays")]
     rows += [
         _row(one, now)
         for one in sorted(snapshots, key=lambda one: (one.at, one.name), reverse=True)
@@ -233,7 +232,7 @@ def _row(found: Snapshot, now: datetime) -> tuple[str, str, str, str, str, str]:
         for one in found.places
     )
     return (
-        found.at.astimezone(now.tzinfo).strftime(_WHEN),
+        _local(found.at, _WHEN),
         age_text((now - found.at).total_seconds()),
         found.kind,
         places,
@@ -262,12 +261,20 @@ def _target(found: BackupTarget, now: datetime) -> str:
     return ", ".join(parts)
 
 
-def _when(at: object, now: datetime) -> str:
+def _when(at: object) -> str:
     try:
         found = datetime.fromisoformat(str(at).replace("Z", "+00:00"))
     except ValueError:
         return str(at)
-    return found.astimezone(now.tzinfo).strftime(f"{_WHEN} %Z")
+    return _local(found, f"{_WHEN} %Z")
+
+
+def _local(at: datetime, form: str) -> str:
+    """By the clock of this machine, where its calendar goes so far."""
+    try:
+        return at.astimezone().strftime(form)
+    except (OverflowError, ValueError):
+        return at.isoformat(" ")
 
 
 def _state(status: str) -> str:

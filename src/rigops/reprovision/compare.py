@@ -28,6 +28,7 @@ _FIRST_UID: Final = 1000
 _LAST_UID: Final = 59_999
 _MOST_NAMES: Final = 6
 _NOT_DECLARED: Final = "no driver is declared, so none was installed: declare it, and apply"
+_ACCEPTED: Final = "not declared, accepted: none was installed"
 _NOT_LOADED: Final = "declared, and not loaded: see rigops doctor"
 
 
@@ -148,15 +149,26 @@ def _arguments(before: Capture, after: Capture) -> Iterator[Compared]:
             )
 
 
+def _without_driver(before: Capture, after: Capture) -> Verdict:
+    """Of what only a driver brings: no worse where the capture accepts that none comes back."""
+    accepted = any(one.id == "driver" and one.status == "warn" for one in before.requirements)
+    is_missing = after.driver is None and after.declared.driver is None
+    return "other" if accepted and is_missing else "worse"
+
+
 def _driver(before: Capture, after: Capture) -> Iterator[Compared]:
     old, new = before.driver, after.driver
     if old is None:
         return
     if new is None:
-        is_declared = after.declared.driver is not None
-        note = _NOT_LOADED if is_declared else _NOT_DECLARED
+        verdict = _without_driver(before, after)
+        note = _NOT_LOADED if after.declared.driver is not None else _NOT_DECLARED
         yield Compared(
-            subject="driver", verdict="worse", before=old.version, after=ABSENT, note=note
+            subject="driver",
+            verdict=verdict,
+            before=old.version,
+            after=ABSENT,
+            note=note if verdict == "worse" else _ACCEPTED,
         )
         return
     yield from _same_or("driver", f"{old.version} {old.flavor}", f"{new.version} {new.flavor}")
@@ -185,7 +197,7 @@ def _gpus(before: Capture, after: Capture, *, adopts_parts: bool) -> Iterator[Co
         is_driven = after.driver is not None
         yield Compared(
             subject=", ".join(f"GPU {one.address}" for one in nameless),
-            verdict="worse",
+            verdict=_without_driver(before, after),
             before="there",
             after="on the bus, and the driver does not see it"
             if is_driven
@@ -265,7 +277,10 @@ def _p2p(before: Capture, after: Capture) -> Iterator[Compared]:
         return
     if new is None:
         yield Compared(
-            subject="P2P", verdict="worse", before=_no_access(old) or old.level, after="not proven"
+            subject="P2P",
+            verdict=_without_driver(before, after),
+            before=_no_access(old) or old.level,
+            after="not proven",
         )
         return
     if not _no_access(old) and not _no_access(new):

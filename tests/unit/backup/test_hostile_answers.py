@@ -39,8 +39,8 @@ def _backup(found: ProgramResult) -> None:
 def _restore(found: ProgramResult) -> None:
     restored = found.get("restored")
     document = restored or found
-    report.restored_lines("rig", document, NOW, 80, dry_run=False)
-    report.question_text("rig", document, NOW)
+    report.restored_lines("rig", document, 80, dry_run=False)
+    report.question_text("rig", document)
 
 
 def _list(found: ProgramResult) -> None:

@@ -15,13 +15,19 @@ from rigops.cli.apply_common import conclude
 from rigops.converge.flow import Ending
 from rigops.converge.result import HostResult
 from rigops.errors import RigopsError
-from rigops.record import lockfile
+from rigops.hosts import access
+from rigops.record import journal, lockfile
 from rigops.record.journal import Run
 from tests import version_0_1
+from tests.unit.cli.test_doctor import Rig
+from tests.unit.cli.test_host_drivers import TEXTS
+from tests.unit.probe import answers
 from tests.version_0_1 import HOST
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.unit.cli.conftest import Rigops
 
 AT = "2026-11-22T08:00:00Z"
 
@@ -102,3 +108,21 @@ def test_no_host_is_released_that_leaves_its_journal_nowhere() -> None:
 
     assert (done.returncode, done.stdout) == (1, "")
     assert "cannot write the journal" in done.stderr
+
+
+def test_a_capture_is_in_the_journal_of_this_machine_with_what_it_found(
+    rigops: Rigops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    texts = {**TEXTS, **answers.BROKEN}
+    monkeypatch.setattr(access, "connect", lambda to, **_: Rig(to.name, texts))
+
+    (tmp_path / "inventory.py").write_text('rigs = ["rig"]\n')
+
+    said = rigops("capture", "rig")
+
+    assert said.code == 1, said.err
+    (run,) = journal.read(host="rig").runs
+    assert (run.command, run.outcome, run.touched) == ("capture", "not_safe", False)
+    assert "driver" in run.reason

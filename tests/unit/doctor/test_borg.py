@@ -198,6 +198,14 @@ def test_a_key_that_was_never_exported_or_is_of_another_repository_fails() -> No
     assert found("borg.key", ran(repository={"id": ""}), key=None)[0] == "info"
 
 
+def test_a_key_that_apply_exports_is_not_counted_as_to_be_done_by_hand() -> None:
+    text = state(ran(), key=None)
+    one = look("borg.key", DECLARED, concerns=frozenset({"borg"}), rigops_state=text, boot=boot())
+
+    assert one.fix is not None
+    assert one.fix.by_apply
+
+
 def test_a_backup_of_others_is_judged_by_its_unit_or_by_its_own_command() -> None:
     assert watched(units()) == ("ok", "the last run is 9 h old")
     assert watched(units(at="Sun 2026-11-22 03:00:00 UTC"))[0] == "warn"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rigops.concerns.host_records import damaged_records
+from rigops.concerns.registry import read
 from rigops.converge.host_journal import leftovers
 from rigops.errors import RigopsError
 from rigops.probe.sections import rigops_state
@@ -114,19 +115,27 @@ def test_a_copy_of_an_owned_file_is_named_and_nothing_is_refused() -> None:
     assert "not in its record" in found.summary
 
 
-@pytest.mark.parametrize("concern", ["borg", "snapshots"])
+DECLARED: Final = {
+    "borg": {"repository": "me@nas:rig", "paths": ["/home"], "passphrase_command": "pass x"},
+    "snapshots": {"subvolumes": ["/home"]},
+}
+
+
+@pytest.mark.parametrize("concern", DECLARED)
 def test_a_key_of_rigops_that_is_not_recorded_is_not_to_be_deleted(concern: str) -> None:
     path = f"/etc/rigops/{concern}_key"
     text = answer(TEXTS) + trace(path).replace("made", "there", 1)
 
-    found = look(CHECK, rigops_state=text)
+    declared = read({concern: DECLARED[concern]})
+    found = look(CHECK, declared, concerns=frozenset({concern}), rigops_state=text)
+    undeclared = look(CHECK, rigops_state=text)
 
-    assert (found.status, found.subject) == ("warn", path)
-    assert found.summary == f"looks like rigops' key for {concern}, and is not recorded"
-    assert found.fix is not None
-    assert found.fix.text == (
-        f"do not delete it while {concern} is declared; `rigops apply` records it"
-    )
+    for one, kind in ((found, "apply"), (undeclared, "hands")):
+        assert (one.status, one.subject) == ("warn", path)
+        assert one.summary.endswith(f"key for {concern}, and is not recorded: do not delete it")
+        assert one.fix is not None
+        assert one.fix.kind == kind
+        assert "`rigops apply` records it" in one.fix.text
 
 
 def test_torn_lines_of_the_journal_are_counted() -> None:

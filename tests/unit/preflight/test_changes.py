@@ -190,10 +190,6 @@ def test_what_could_not_be_read_is_said_and_is_no_failure() -> None:
 
     missing = ("the kernel log (not permitted)", "throttling and BAR1 (nvidia-smi -q)")
     assert (found.status, found.changes, found.not_compared) == ("ok", (), missing)
-    (reason,) = found.reasons
-    assert reason.startswith("driver errors during the copies were not looked for: the kernel log")
-    assert "needs the group systemd-journal" in reason
-    assert reason.endswith("; not compared before and after the copies: " + missing[1])
     assert found.as_json()["not_compared"] == list(missing)
 
 

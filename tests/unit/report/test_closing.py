@@ -43,21 +43,6 @@ def proof(verdict: str = "ok", level: str = "L5", size: str = "", count: int = 6
 WRONG = proof("wrong_data", "L1", "4 KiB")
 
 
-def test_a_failed_proof_is_the_last_word_and_says_what_to_do() -> None:
-    result = HostResult("rig1", "changed", LIMIT, preflight=WRONG, stages=[Stage("apply", 2.0)])
-
-    said = text(outcome_lines([result]))
-    closing = text(closing_lines(apply_rows([result]), 100, Again()))
-
-    assert said[0] == "rig1 FAILED its proof: wrong data on 6 of 6 pairs (L1, 4 KiB) (2.0 s)"
-    assert "changed, now as declared" not in " ".join(said)
-    advice = " ".join(line.strip() for line in said[1:])
-    assert advice.startswith("In place: ")
-    assert 'Do not train with P2P: declare "nccl": {"NCCL_P2P_DISABLE": "1"}' in advice
-    assert closing == ["Next: rigops doctor rig1"]
-    assert result.exit_code == 1
-
-
 def test_a_proof_that_fails_by_what_is_declared_has_no_stopgap() -> None:
     reason = 'p2p = "required" is declared, and 2 of 2 pairs are refused'
     found = HostFound(

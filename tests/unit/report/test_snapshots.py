@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -31,10 +32,21 @@ from rigops.report.terminal import rendered
 from rigops.report.words import error_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rigops.backup.answer_shape import ProgramResult
 
 NOW = datetime(2026, 11, 25, 12, 0, tzinfo=timezone.utc)
 DISK = "605328de-628e-4974-a8cc-17603bca4ebe"
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "UTC0")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 def snapshot(hours: int, *reasons: str, **changes: bool) -> Snapshot:
@@ -127,7 +139,7 @@ def test_a_restore_names_where_it_is_what_it_is_from_and_what_is_left_to_do() ->
         "aside": "/old", "to_do": "umount /home && mount /home",
     }  # fmt: skip
 
-    assert restored_lines("rig", done, NOW, 100, dry_run=False) == [
+    assert restored_lines("rig", done, 100, dry_run=False) == [
         "rig: /home is restored from 2026-11-25 06:00:01 UTC (local, 5 B)",
         "    the one before is at /old",
         "    to do: umount /home && mount /home",
@@ -142,7 +154,7 @@ def test_a_restore_from_a_backup_says_so() -> None:
         "engine": "borg",
     }
 
-    assert restored_lines("rig", done, NOW, 100, dry_run=True) == [
+    assert restored_lines("rig", done, 100, dry_run=True) == [
         "rig: /a would be restored from 2026-11-25 06:00:01 UTC (borg, nas)"
     ]
 
@@ -154,7 +166,7 @@ def test_what_was_put_beside_comes_with_the_command_that_puts_it_in_place() -> N
 
     def lines(*, dry_run: bool, to: str = "/my a.restored") -> list[str]:
         found: ProgramResult = {**done, "restored_to": to}
-        return restored_lines("rig", found, NOW, 40, dry_run=dry_run, is_beside=True)
+        return restored_lines("rig", found, 40, dry_run=dry_run, is_beside=True)
 
     finish = "    To put it where it was: rigops restore rig '/my a' --at S --in-place"
     assert lines(dry_run=False)[-1] == finish

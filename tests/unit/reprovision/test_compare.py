@@ -20,6 +20,7 @@ from rigops.capture.document import (
     P2pPair,
     Package,
     PublicKey,
+    Requirement,
     System,
     User,
 )
@@ -197,6 +198,20 @@ def test_cards_on_the_bus_without_a_driver_are_one_line_that_says_why() -> None:
     assert changes(driven)[cards.subject].after == "on the bus, and the driver does not see it"
     declared = replace(after, declared=replace(CAPTURED.declared, driver="535"))
     assert changes(declared)["driver"].note.startswith("declared, and not loaded")
+
+
+def test_a_driver_that_was_accepted_to_stay_away_makes_the_host_no_worse() -> None:
+    accepted = Requirement(id="driver", status="warn", summary="will not be installed")
+    before = replace(CAPTURED, requirements=(accepted,))
+    nameless = tuple(replace(one, uuid=None) for one in (FIRST, SECOND))
+    after = replace(CAPTURED, gpus=nameless, driver=None, p2p=None)
+    declared = replace(after, declared=replace(CAPTURED.declared, driver="535"))
+
+    found = compare(before, after, adopts_parts=False)
+
+    assert overall(found) == "same"
+    assert {one.subject: one.note for one in found}["driver"].startswith("not declared, accepted")
+    assert overall(compare(before, declared, adopts_parts=False)) == "worse"
 
 
 def test_a_card_that_is_not_on_the_bus_says_so() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -15,6 +15,7 @@ from rigops.converge.result import Blocker, HostResult
 from rigops.errors import HostError
 from rigops.hosts.access import HostAccess
 from rigops.inventory.spec import RigSpec
+from rigops.record import journal
 from rigops.reprovision import flow
 from rigops.reprovision.compare import ReplacedGpu
 from rigops.transport import Target
@@ -74,8 +75,12 @@ def reprovision(
 
     def run(*results: HostResult, moves_settings: bool = False) -> ReprovisionResult:
         left = list(results)
-        for stage in ("trust", "bootstrap", "disks", "verify", "compare"):
+        for stage in ("bootstrap", "disks", "verify", "compare"):
             monkeypatch.setattr(flow._Run, f"_{stage}", lambda _: None)
+        monkeypatch.setattr(flow._Run, "_trust", lambda one: setattr(one, "_is_chosen", True))
+        monkeypatch.setattr(HostAccess, "open", lambda *_: nullcontext((None, None)))
+        monkeypatch.setattr(flow, "record_there", lambda *_: [])
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
         monkeypatch.setattr(flow._Run, "_data", lambda _: Data())
         monkeypatch.setattr(flow._Run, "_apply_once", lambda _: left.pop(0))
         monkeypatch.setattr(flow._Run, "_describe", lambda _: captured)
@@ -120,6 +125,8 @@ def test_with_the_settings_of_a_card_moved_it_is_applied_again(
 
     assert stages(done) == [*BEFORE, "apply", *AFTER]
     assert (done.ending, done.error) == ("compared", None)
+    (run,) = journal.read(host="a").runs
+    assert (run.command, run.outcome, run.reason) == ("reprovision", "same", "")
 
 
 @pytest.mark.parametrize(
@@ -140,6 +147,9 @@ def test_an_apply_that_did_not_get_to_its_end_ends_it(
     assert (done.ending, done.exit_code) == ("failed", 1)
     assert says in str(done.error)
     assert done.story[-1] == "failed in the stage apply"
+    (run,) = journal.read(host="a").runs
+    assert (run.command, run.outcome) == ("reprovision", "failed")
+    assert says in run.reason
 
 
 @pytest.mark.parametrize("outcome", ["changed", "converged"])
@@ -150,3 +160,5 @@ def test_an_apply_that_did_everything_is_compared(
 
     assert stages(done) == [*BEFORE, "apply", *AFTER]
     assert (done.ending, done.error) == ("compared", None)
+    (run,) = journal.read(host="a").runs
+    assert (run.command, run.outcome, run.reason) == ("reprovision", "same", "")

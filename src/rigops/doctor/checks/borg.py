@@ -132,7 +132,8 @@ def key(examined: Examined) -> Finding:
         return Finding("info", "there is no repository yet, and so no key")
     text = examined.snapshot[RIGOPS_STATE].or_empty.records.get(record.KEY_PATH)
     exported = json_fields.readable(record.parse_key, text)
-    fix = Fix(kind="hands", text="`rigops apply` exports it to the vault of your machine")
+    text = "`rigops apply` exports it to the vault of your machine"
+    fix = Fix(kind="apply", concern="borg", is_declared=True, text=text)
     if exported is None:
         return Finding("fail", "the key of the repository was never exported", fix=fix)
     evidence = (Evidence(RIGOPS_STATE.name, exported.exported_at),)

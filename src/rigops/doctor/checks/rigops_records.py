@@ -15,13 +15,15 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.record.shell import JOURNAL
 
 if TYPE_CHECKING:
+    from rigops.concerns.concern import Concern
     from rigops.doctor.examined import Examined
+    from rigops.inventory.spec import RigSpec
     from rigops.probe.sections.rigops_state import RigopsState
 
 _NOT_RUN = "Without its records rigops can undo nothing, and has no proofs."
 
 
-@Check("rigops.records", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("hands",))
+@Check("rigops.records", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("apply", "hands"))
 def records(examined: Examined) -> Finding | list[Finding]:
     """The records of rigops on the host are complete.
 
@@ -34,7 +36,7 @@ def records(examined: Examined) -> Finding | list[Finding]:
     answer = examined.snapshot[RIGOPS_STATE]
     if answer.value is None:
         return Finding("unknown", "the records of rigops were not collected")
-    found = list(_findings(answer.value))
+    found = list(_findings(answer.value, examined.spec))
     if found:
         return found
     if not answer.is_complete:
@@ -44,7 +46,7 @@ def records(examined: Examined) -> Finding | list[Finding]:
     return Finding("ok", "the records of rigops are whole")
 
 
-def _findings(state: RigopsState) -> Iterator[Finding]:
+def _findings(state: RigopsState, spec: RigSpec) -> Iterator[Finding]:
     is_refused = not state.are_files_known
     if state.are_files_known:
         try:
@@ -63,15 +65,7 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
         if trace.is_made and is_refused:
             continue
         if concern := key_maker(path):
-            yield Finding(
-                "warn",
-                f"looks like rigops' key for {concern}, and is not recorded",
-                subject=path,
-                fix=Fix(
-                    kind="hands",
-                    text=f"do not delete it while {concern} is declared; `rigops apply` records it",
-                ),
-            )
+            yield _unrecorded_key(path, concern, spec)
             continue
         yield Finding(
             "warn",
@@ -90,3 +84,13 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
     if lines := torn_lines(state):
         text = f"{lines} of its last lines cannot be read; no other line is affected"
         yield Finding("info", text, subject=JOURNAL)
+
+
+def _unrecorded_key(path: str, concern: Concern, spec: RigSpec) -> Finding:
+    name = concern.name
+    fix = Fix(kind="hands", text=f"declare {name} again, so that `rigops apply` records it")
+    if concern.declared_keys(spec):
+        text = "do not delete it: `rigops apply` records it"
+        fix = Fix(kind="apply", concern=name, is_declared=True, text=text)
+    summary = f"looks like rigops' key for {name}, and is not recorded: do not delete it"
+    return Finding("warn", summary, subject=path, fix=fix)

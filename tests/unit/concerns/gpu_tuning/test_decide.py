@@ -165,11 +165,6 @@ REFUSED: Final[tuple[tuple[SmiGpu, dict[str, Any], tuple[str, ...]], ...]] = (
     (TESLA, {"gpu_clocks": "application=877,1004"}, ("135 to 1530 MHz", "997 or 1005")),
     (TESLA, {"gpu_clocks": "application=810,1005"}, ("no memory clock of 810 MHz, but 877",)),
     (GEFORCE, {"gpu_clocks": "application=9751,1410"}, ("graphics=LOWEST,1410",)),
-    (
-        GEFORCE,
-        {"gpu_power_limit": {"3080": 285}},
-        ("'3080' is no GPU of this host, which has 1x RTX 3090. fix: write \"3090\"",),
-    ),
     (GEFORCE, {"gpu_power_limit": {"0000:99:00.0": 200}}, (f'1x RTX 3090. fix: write "{A}"',)),
     (GEFORCE, {"gpu_power_limit": {f"{UUIDS[A][:-1]}f": 200}}, (f'fix: write "{UUIDS[A]}"',)),
     (
