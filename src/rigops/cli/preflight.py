@@ -25,7 +25,8 @@ from rigops.hosts.access import HostAccess
 from rigops.hosts.proving import ProofOptions, prove_hosts
 from rigops.hostside.p2p.verdict import exit_code
 from rigops.preflight.chosen_pairs import parse_pairs
-from rigops.preflight.found import document, overall
+from rigops.preflight.found import overall
+from rigops.preflight.headline import document
 from rigops.preflight.run import LEVELS
 from rigops.report.closing import MOST_IN_FULL, Again, closing_lines
 from rigops.report.preflight import environment_lines, preflight_lines, preflight_rows

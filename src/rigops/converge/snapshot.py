@@ -38,6 +38,7 @@ from rigops.probe.sections import (
 from rigops.probe.snapshot import HostSnapshot
 from rigops.probe.text import blocks
 from rigops.record import Bios, ProvenGpu
+from rigops.record.trial_boot import MARK
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
@@ -147,6 +148,16 @@ class RunSnapshot:
             "kernel": self.uname.release if self.uname else None,
         }
         return {name: version for name, version in found.items() if version}
+
+    @property
+    def cards(self) -> tuple[str, ...]:
+        """The addresses of those that the driver names."""
+        return tuple(sorted(card.address for card in self.silicon.gpus)) if self.silicon else ()
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether its boot tries kernel arguments."""
+        return self.command_line is not None and MARK in self.command_line.arguments
 
 
 def take_snapshot(

@@ -11,7 +11,7 @@ from rigops.converge.errors import DeployError
 from rigops.errors import RigopsError
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from rigops.record.kernel_arguments import read_arguments
-from rigops.record.trial_boot import CONFIRMED, LOG, MARK, outcome
+from rigops.record.trial_boot import LOG, outcome
 
 if TYPE_CHECKING:
     from rigops.converge.reboot_impact import RebootImpact
@@ -19,19 +19,16 @@ if TYPE_CHECKING:
     from rigops.converge.session import HostSession
     from rigops.converge.snapshot import RunSnapshot
 
-CONFIRM: Final = ("sh", "-c", f"mkdir -p {CONFIRMED.rpartition('/')[0]} && : >{CONFIRMED}")
-
-
-def is_trial(snapshot: RunSnapshot) -> bool:
-    return snapshot.command_line is not None and MARK in snapshot.command_line.arguments
+_ANSWER_S: Final = 20.0
+_MARGIN_S: Final = 120.0  # beside the trial's own deadline and that of the boot which follows it
 
 
 def lost(now: RunSnapshot) -> str:
     """Why a trial boot that another run has ordered does not become permanent, or nothing."""
-    if not is_trial(now) or now.state is None:
+    if not now.is_trial or now.state is None:
         return ""
     record = read_arguments(now.state.records.get(ARGUMENTS))
-    gone = set(record.cards) - _cards(now)
+    gone = set(record.cards).difference(now.cards)
     if not gone:
         return ""
     return (
@@ -40,17 +37,13 @@ def lost(now: RunSnapshot) -> str:
     )
 
 
-def cards(snapshot: RunSnapshot) -> tuple[str, ...]:
-    return tuple(sorted(_cards(snapshot)))
-
-
 def shortfall(before: RunSnapshot, now: RunSnapshot, arguments: tuple[str, ...]) -> str:
     """Why the arguments do not become permanent, or nothing. `before`: seen ahead of the boot."""
     live = now.command_line.arguments if now.command_line else ()
     absent = [one for one in arguments if one not in live]
     if absent:
         return f"the host does not run with {' '.join(absent)}"
-    gone = _cards(before) - _cards(now)
+    gone = set(before.cards).difference(now.cards)
     if gone:
         return f"{_listed(gone)} gone with them"
     return ""
@@ -78,14 +71,6 @@ def failure(arguments: tuple[str, ...], reason: str, log: str) -> Iterator[str]:
 
 def _listed(gone: set[str]) -> str:
     return f"{', '.join(sorted(gone))} {'is' if len(gone) == 1 else 'are'}"
-
-
-def _cards(snapshot: RunSnapshot) -> set[str]:
-    return {card.address for card in snapshot.silicon.gpus} if snapshot.silicon else set()
-
-
-_ANSWER_S: Final = 20.0
-_MARGIN_S: Final = 120.0  # beside the trial's own deadline and that of the boot which follows it
 
 
 class TrialBoot:
@@ -136,7 +121,7 @@ class TrialBoot:
             self._result.story.append(success(arguments))
             return
         log = session.channel.run(["cat", LOG], b"", _ANSWER_S).stdout
-        if is_trial(session.snapshot):
+        if session.snapshot.is_trial:
             session.reboot(impact, session.reboot_timeout_s)  # its next boot is the old one
             session.probe("verify")
         self._undo()

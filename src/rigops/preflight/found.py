@@ -19,8 +19,6 @@ from rigops.hostside.p2p.verdict import (
     gravest,
 )
 from rigops.json_dataclass import NAME, to_json
-from rigops.preflight.environment import environment
-from rigops.preflight.headline import paragraph
 from rigops.record.proven import no_access
 
 if TYPE_CHECKING:
@@ -210,21 +208,3 @@ def overall(hosts: Sequence[HostFound]) -> str:
 def _range(link: Link) -> str:
     numbers = dict.fromkeys((f"{link.slowest:g}", f"{link.fastest:g}"))
     return f"{' to '.join(numbers)} GB/s"
-
-
-SCHEMA = "rigops.preflight/1"
-
-
-def document(hosts: Sequence[HostFound]) -> dict[str, object]:
-    return {
-        "schema": SCHEMA,
-        "status": overall(hosts),
-        "hosts": [
-            {
-                **host.as_json(),
-                "env": environment(host).as_json(),
-                "paragraph": paragraph(host),
-            }
-            for host in hosts
-        ],
-    }

@@ -1,4 +1,4 @@
-"""A preflight in words: a phrase, what to declare where it failed, a paragraph to paste. Pure."""
+"""A preflight as a document and in words: a phrase, what to declare, a paragraph to paste. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rigops import __version__
 from rigops.hostside.p2p.verdict import FAIL, GRAVEST_FIRST, STATUS_OF
 from rigops.preflight.environment import environment
+from rigops.preflight.found import overall
 
 if TYPE_CHECKING:
     from rigops.preflight.found import HostFound, PairFound
@@ -22,6 +23,7 @@ _FAILURES: Final = {
     "error": "CUDA errors",
     "hardware": "wrong data through host memory too",
 }
+SCHEMA: Final = "rigops.preflight/1"
 NO_P2P: Final = '"nccl": {"NCCL_P2P_DISABLE": "1"}'
 
 _SIZE: Final = re.compile(r"\b[0-9]+ (?:B|KiB|MiB)\b")
@@ -104,3 +106,18 @@ def _of_verdict(pairs: Sequence[PairFound], *, of: int) -> str:
     more = ", …" if len(pairs) > _MOST_NAMED else ""
     evidence = f" ({first.evidence[0]})" if first.evidence else ""
     return f"{count}, {named}{more}{evidence}"
+
+
+def document(hosts: Sequence[HostFound]) -> dict[str, object]:
+    return {
+        "schema": SCHEMA,
+        "status": overall(hosts),
+        "hosts": [
+            {
+                **host.as_json(),
+                "env": environment(host).as_json(),
+                "paragraph": paragraph(host),
+            }
+            for host in hosts
+        ],
+    }

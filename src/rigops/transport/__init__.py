@@ -12,9 +12,10 @@ from rigops.transport.errors import NeedsProgramError, TransportError
 from rigops.transport.holding import Holding
 from rigops.transport.host_keys import HostKeyPolicy, UnknownKey
 from rigops.transport.known_hosts import HostKey
-from rigops.transport.privilege import Privilege, with_password
+from rigops.transport.privilege import Privilege
 from rigops.transport.result import Result, ScriptResult
 from rigops.transport.route import Server, resolve
+from rigops.transport.sudo_password import with_password
 from rigops.transport.target import LOCAL, Target
 
 __all__ = [

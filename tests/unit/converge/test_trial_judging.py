@@ -33,14 +33,14 @@ def test_it_held_where_the_arguments_are_live_and_every_card_is_there() -> None:
     now = sight("ro quiet iommu=pt rigops.trial", "0000:0a:00.0", "0000:0b:00.0", "0000:0c:00.0")
 
     assert trial_boot.shortfall(BEFORE, now, TRYING) == ""
-    assert trial_boot.is_trial(now)
+    assert now.is_trial
 
 
 def test_old_arguments_are_no_success_however_well_the_host_is() -> None:
     now = sight("ro quiet", "0000:0a:00.0", "0000:0b:00.0")
 
     assert "iommu=pt" in trial_boot.shortfall(BEFORE, now, TRYING)
-    assert not trial_boot.is_trial(now)
+    assert not now.is_trial
 
 
 def test_a_card_that_is_gone_with_the_new_arguments_takes_them_back() -> None:
@@ -57,7 +57,7 @@ def test_a_trial_boot_that_another_run_ordered_is_held_against_the_cards_of_then
     poorer = replace(sight(tried, "0000:0a:00.0"), state=state)
     plain = replace(sight("ro", "0000:0a:00.0"), state=state)
 
-    assert trial_boot.cards(whole) == record.cards
+    assert whole.cards == record.cards
     assert (trial_boot.lost(whole), trial_boot.lost(plain)) == ("", "")
     assert "0000:0b:00.0 is gone with it" in trial_boot.lost(poorer)
 
