@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rigops.hostside.p2p.card import Card, Gpu
+from rigops.hostside.p2p.card import GUARD, Card, Gpu
 from rigops.hostside.p2p.cuda import DEVICE_UNAVAILABLE, NO_MEMORY, Cuda, CudaError, NoLibraryError
 from rigops.hostside.p2p.nccl import (
     SONAME,
@@ -25,7 +25,6 @@ from rigops.hostside.p2p.nccl import (
     remove_new,
     writers,
 )
-from rigops.hostside.p2p.pair import GUARD
 from rigops.hostside.p2p.verdict import FAILED, NOT_PROVEN, POISON, PROVEN, pattern, size_name
 
 if TYPE_CHECKING:
