@@ -13,11 +13,12 @@ import pytest
 from rigops.concerns.thermal_guard.guard.readings import (
     FIELDS,
     MARGIN,
+    Answer,
     GuardSettings,
+    Smi,
     parse_readings,
     query_fields,
 )
-from rigops.concerns.thermal_guard.guard.smi import Answer, Smi
 from rigops.hostside.p2p.machine import pci_address
 from rigops.probe.bundles.reading import read_all
 from rigops.probe.sections import nvidia_smi_xml

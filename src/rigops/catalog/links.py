@@ -1,16 +1,18 @@
-"""The expected rate of copies between two cards, by the link between them."""
+"""Links between cards: the expected rate of copies, and the transport that NCCL will choose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from math import isclose
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog.model import Link
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import Gpu, LinkKind
+
 
 # GB/s of a lane, coding taken off.
 _PCIE_LANE: Final = {1: 0.25, 2: 0.5, 3: 0.9846, 4: 1.9692, 5: 3.9385, 6: 7.5625}
@@ -57,3 +59,52 @@ def _computed(name: str, kind: LinkKind, generation: int, width: int, rate: floa
         measured=False,
         evidence=(),
     )
+
+
+# From near to far, as `nvidia-smi topo -m` names the paths; NV stands for any number of NVLinks.
+NEAR_TO_FAR: Final = ("NV", "PIX", "PXB", "PHB", "NODE", "SYS")
+
+# NCCL 2.23.4 (commit 68b54236) stopped crossing host bridges, but for two cards on an AMD
+# processor.
+CHANGED_IN: Final = "2.23.4"
+SHARED_MEMORY: Final = "SHM"
+PEER: Final = "P2P"
+
+_A_PAIR = 2
+_FAR = "SYS"
+_BELOW_ONE_BRIDGE = "PXB"
+
+
+@dataclass(frozen=True)
+class Transports:
+    """P2P, SHM, or for how many pairs which: before the change, and since."""
+
+    before: str
+    since: str
+
+
+def predict(
+    ways: Mapping[tuple[str, str], str],
+    granted: Collection[tuple[str, str]],
+    *,
+    gpus: int,
+    processor: str,
+) -> Transports:
+    """`ways` and `granted` are of ordered pairs; `processor` is the vendor in /proc/cpuinfo."""
+    is_amd = processor == "AuthenticAMD"
+    return Transports(
+        before=_overall(ways, granted, _FAR if is_amd else _BELOW_ONE_BRIDGE),
+        since=_overall(ways, granted, _FAR if is_amd and gpus == _A_PAIR else _BELOW_ONE_BRIDGE),
+    )
+
+
+def _overall(
+    ways: Mapping[tuple[str, str], str], granted: Collection[tuple[str, str]], farthest: str
+) -> str:
+    near = NEAR_TO_FAR[: NEAR_TO_FAR.index(farthest) + 1]
+    peer = [pair for pair, way in ways.items() if pair in granted and way in near]
+    if not peer:
+        return SHARED_MEMORY
+    if len(peer) == len(ways):
+        return PEER
+    return f"{PEER} for {len(peer)} of {len(ways)} pairs, else {SHARED_MEMORY}"

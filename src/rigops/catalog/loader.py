@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
-from functools import cache, cached_property
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from rigops import regular_file
-from rigops.catalog import checks, versions
+from rigops.catalog import versions
 from rigops.catalog.model import (
     ARCHITECTURES,
     EVERY_CARD,
@@ -31,9 +31,6 @@ from rigops.catalog.reader import Place, Reader, Values, build, shown
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError
 
-if TYPE_CHECKING:
-    from rigops.catalog.model import Release
-
 _MOST_BYTES = 4 * 1024 * 1024
 SHIPPED = Path(__file__).with_name("data")
 
@@ -44,16 +41,21 @@ _LINE = re.compile(r"\(?at line ([0-9]+)")
 E = TypeVar("E", DriverBranch, Gpu, Generation, Xid, InitCode, FirmwareSetting, Link)
 
 
-@dataclass(frozen=True)
 class Table(Generic[E]):
-    """One table of the catalog, in a file of the same name."""
+    """One table of the catalog, in a file of the same name, which is read on first use."""
 
     name: str
-    kind: type[E]
-    key: str
 
+    def __init__(self, kind: type[E], key: str) -> None:
+        self.kind: type[E] = kind
+        self.key = key
 
-TABLES = ("drivers", "gpus", "generations", "xids", "init_codes", "firmware", "links")
+    def __set_name__(self, _: type[Catalog], name: str) -> None:
+        self.name = name
+
+    def __get__(self, catalog: Catalog, _: type[Catalog]) -> tuple[E, ...]:
+        found = catalog.__dict__[self.name] = catalog.entries(self)
+        return found
 
 
 @dataclass(frozen=True)
@@ -65,43 +67,24 @@ class Document:
 
 
 class Catalog:
-    """The tables. Each is read on first use."""
+    drivers = Table(DriverBranch, "branch")
+    gpus = Table(Gpu, "name")
+    generations = Table(Generation, "name")
+    xids = Table(Xid, "number")
+    init_codes = Table(InitCode, "code")
+    firmware = Table(FirmwareSetting, "setting")
+    links = Table(Link, "name")
 
     def __init__(self, directory: Path = SHIPPED, additions: Document | None = None) -> None:
         self._directory = directory
         self._additions = additions
 
-    @cached_property
-    def drivers(self) -> tuple[DriverBranch, ...]:
-        return self._entries(Table("drivers", DriverBranch, "branch"))
-
-    @cached_property
-    def gpus(self) -> tuple[Gpu, ...]:
-        return self._entries(Table("gpus", Gpu, "name"))
-
-    @cached_property
-    def generations(self) -> tuple[Generation, ...]:
-        return self._entries(Table("generations", Generation, "name"))
-
-    @cached_property
-    def xids(self) -> tuple[Xid, ...]:
-        return self._entries(Table("xids", Xid, "number"))
-
-    @cached_property
-    def init_codes(self) -> tuple[InitCode, ...]:
-        return self._entries(Table("init_codes", InitCode, "code"))
-
-    @cached_property
-    def firmware(self) -> tuple[FirmwareSetting, ...]:
-        return self._entries(Table("firmware", FirmwareSetting, "setting"))
-
-    @cached_property
-    def links(self) -> tuple[Link, ...]:
-        return self._entries(Table("links", Link, "name"))
-
-    def _entries(self, table: Table[E]) -> tuple[E, ...]:
+    def entries(self, table: Table[E]) -> tuple[E, ...]:
         own = _merged(table, (), _open(self._directory / f"{table.name}.toml"))
         return _merged(table, own, self._additions) if self._additions else own
+
+
+TABLES = tuple(name for name, one in vars(Catalog).items() if isinstance(one, Table))
 
 
 def load(extra: Path | None = None) -> Catalog:
@@ -213,7 +196,7 @@ def _merged(table: Table[E], own: tuple[E, ...], document: Document) -> tuple[E,
         if len(reader.problems) > before:
             continue
         entry = build(table.kind, values) if known is None else _overridden(known, values)
-        for fault in checks.faults(entry):
+        for fault in _faults(entry):
             reader.complain(place, fault.message, fault.value, fault.accepted)
         entries[key] = entry
     if reader.problems:
@@ -234,22 +217,52 @@ def _tables_of(table: Table[E], document: Document, reader: Reader) -> list[dict
 def _overridden(entry: E, values: Values) -> E:
     fields: Values = {**vars(entry), **values}
     if isinstance(entry, DriverBranch):
-        given = build(DriverBranch, fields)
+        given: DriverBranch = build(DriverBranch, fields)
         if "verdicts" in values:
             fields["verdicts"] = given.verdicts + entry.verdicts
         if "kernels" in values:
             fields["kernels"] = given.kernels + entry.kernels
-        fields["releases"] = _together(entry.releases, given.releases)
+        releases = {one.version: one for one in (*entry.releases, *given.releases)}
+        fields["releases"] = tuple(
+            sorted(releases.values(), key=lambda one: versions.parse(one.version))
+        )
     return build(type(entry), fields)
 
 
-def _together(own: Iterable[Release], added: Iterable[Release]) -> tuple[Release, ...]:
-    return tuple(sorted({one.version: one for one in (*own, *added)}.values(), key=_order))
+class _Fault(NamedTuple):
+    message: str
+    value: str
+    accepted: str
 
 
-def _order(release: Release) -> tuple[int, ...]:
-    # Checks report a malformed version.
-    try:
-        return versions.parse(release.version).release
-    except ValueError:
-        return ()
+def _faults(entry: E) -> Iterator[_Fault]:
+    if isinstance(entry, DriverBranch):
+        for at, release in enumerate(entry.releases):
+            if versions.branch_of(release.version) != entry.branch:
+                yield _Fault(
+                    f"releases[{at}].version is not a release of this branch",
+                    release.version,
+                    f"{versions.EXAMPLES}, of branch {entry.branch}",
+                )
+    elif isinstance(entry, Gpu):
+        least = entry.watts_min or entry.watts_default
+        most = entry.watts_max or entry.watts_default
+        if not 0 < least <= entry.watts_default <= most:
+            yield _Fault(
+                "watts_min, watts_default and watts_max are out of order",
+                f"{entry.watts_min}, {entry.watts_default}, {entry.watts_max}",
+                "0 < min <= default <= max; 0 for an unknown min or max",
+            )
+    elif isinstance(entry, FirmwareSetting):
+        every = [board.cpu for board in entry.boards if not board.makers]
+        if not ("any" in every or {"amd", "intel"} <= set(every)):
+            accepted = "words with makers = [], for any cpu or for amd and intel each"
+            yield _Fault("boards lacks words for all other boards", str(every), accepted)
+    elif not isinstance(entry, Link):
+        return
+    elif not 0 < entry.slowest <= entry.fastest <= entry.theoretical:
+        yield _Fault(
+            "slowest, fastest and theoretical are out of order",
+            f"{entry.slowest}, {entry.fastest}, {entry.theoretical}",
+            "0 < slowest <= fastest <= theoretical",
+        )

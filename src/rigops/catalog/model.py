@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NamedTuple
 
+from rigops.catalog.versions import EXAMPLES, is_specifier, is_spelled
 from rigops.dataclass import dataclass
 
 Status = Literal["known-good", "caution", "bad"]
@@ -30,12 +33,65 @@ ARCHITECTURES = (
 EVERY_CARD = "*"
 
 
+class Form(NamedTuple):
+    """What a value has to be besides its type. `fault`: else it is so, behind the field's name."""
+
+    fits: Callable[[Any], object]
+    fault: str
+    accepted: str
+
+
+def _written(shape: str) -> Callable[[Any], object]:
+    return re.compile(shape).fullmatch
+
+
+_DATE = r"([0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?)?"
+_BRANCH = r"[1-9][0-9]{1,3}"
+_BRANCH_NAME = ("is not a driver branch", 'the first number of a version: "535"')
+_SPECIFIER = 'a specifier such as "<525.105.17", or "" for the whole branch'
+
+Date = Annotated[
+    str, Form(_written(_DATE), "is not a date", '"2024", "2024-02", "2024-02-19" or ""')
+]
+Branch = Annotated[str, Form(_written(_BRANCH), *_BRANCH_NAME)]
+LastBranch = Annotated[str, Form(_written(f"({_BRANCH})?"), *_BRANCH_NAME)]
+Architecture = Annotated[
+    str, Form(ARCHITECTURES.__contains__, "has an unknown architecture", ", ".join(ARCHITECTURES))
+]
+DeviceId = Annotated[
+    str,
+    Form(
+        _written("[0-9a-f]{4}"),
+        "has an invalid device id",
+        'four lower-case hexadecimal digits such as "2204"',
+    ),
+]
+DeviceRange = Annotated[
+    str,
+    Form(
+        lambda ids: re.fullmatch("[0-9a-f]{4}-[0-9a-f]{4}", ids) and ids[:4] <= ids[-4:],
+        "has no range of device ids",
+        '"2200-227f"',
+    ),
+]
+Maker = Annotated[
+    str,
+    Form(
+        lambda name: name and name == name.lower(),
+        "has a name that never matches",
+        'a part of the vendor\'s name in lower case, such as "asus"',
+    ),
+]
+Specifier = Annotated[str, Form(is_specifier, "is not a version specifier", _SPECIFIER)]
+Place = Annotated[str, Form(bool, "is empty", "an issue, a page, an account")]
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Where something was reported, when ("" if it was not looked up), and on which hardware."""
 
-    where: str
-    date: str
+    where: Place
+    date: Date
     hardware: str
 
     def __str__(self) -> str:
@@ -43,47 +99,57 @@ class Evidence:
         return f"{self.where} ({about})" if about else self.where
 
 
+Reports = Annotated[
+    tuple[Evidence, ...], Form(bool, "is empty", "at least one { where, date, hardware }")
+]
+
+
 @dataclass(frozen=True)
 class Verdict:
     """A judgement over some versions of a branch, on some cards, for some purpose."""
 
     status: Status
-    versions: str  # a version specifier; "" means every version of the branch
-    gpus: tuple[str, ...]  # model or architecture names; ("*",) means every card
+    versions: Specifier  # "" means every version of the branch
+    # Model or architecture names; ("*",) means every card.
+    gpus: Annotated[tuple[str, ...], Form(bool, "is empty", f'names of cards, or ["{EVERY_CARD}"]')]
     purpose: Purpose
-    since: str
+    since: Date
     why: str
-    evidence: tuple[Evidence, ...]
+    evidence: Reports
     short: str = ""  # why, in a few words: for a table
 
 
 @dataclass(frozen=True)
 class Release:
-    version: str  # as NVIDIA writes it: 535.54.03, never 535.54.3
-    date: str
+    version: Annotated[  # 535.54.03, never 535.54.3
+        str, Form(is_spelled, "is not a version", f"{EXAMPLES}, as NVIDIA writes it")
+    ]
+    date: Date
 
 
 @dataclass(frozen=True)
 class KernelCeiling:
     """The newest kernel that some releases of a branch are known to build for."""
 
-    versions: str  # a version specifier; "" means every version of the branch
-    newest: str  # a series such as 6.8
-    evidence: tuple[Evidence, ...]
+    versions: Specifier  # "" means every version of the branch
+    newest: Annotated[
+        str, Form(_written(r"[1-9][0-9]*\.[0-9]+"), "is not a kernel series", '"6.8"')
+    ]
+    evidence: Reports
 
 
 @dataclass(frozen=True)
 class DriverBranch:
-    branch: str
+    branch: Branch
     kind: str  # LTSB, production, new-feature or legacy
     end_of_life: str  # a date, "ended", or "" where it was not looked up
     cuda: str
-    architectures: tuple[str, ...]  # that the proprietary modules drive
-    open_architectures: tuple[str, ...]  # that the open modules drive
+    architectures: tuple[Architecture, ...]  # that the proprietary modules drive
+    open_architectures: tuple[Architecture, ...]  # that the open modules drive
     newest_kernel: str  # the newest kernel that its last release is known to build for, or ""
     releases: tuple[Release, ...]
     verdicts: tuple[Verdict, ...]
-    evidence: tuple[Evidence, ...]
+    evidence: Reports
     kernels: tuple[KernelCeiling, ...] = ()  # the first that fits a release counts
 
 
@@ -91,13 +157,15 @@ class DriverBranch:
 class Gpu:
     name: str
     aliases: tuple[str, ...]
-    pci_ids: tuple[str, ...]  # device ids, four lower-case hexadecimal digits
-    architecture: str
+    pci_ids: tuple[DeviceId, ...]
+    architecture: Architecture
     memory_gib: int
     watts_default: int
     watts_min: int  # 0 where it was not looked up
     watts_max: int  # 0 where it was not looked up
-    spike_factor: float  # millisecond peaks against the power limit
+    spike_factor: Annotated[
+        float, Form(lambda factor: factor >= 1, "is below 1", "1 or more")
+    ]  # millisecond peaks against the power limit
     pcie_generation: int
     pcie_width: int
     nvlink_links: int
@@ -106,9 +174,9 @@ class Gpu:
     p2p_why: str
     ecc: bool
     memory_temperature: bool  # whether the driver reports it
-    first_branch: str  # the oldest branch of the catalog that drives it
-    last_branch: str  # "" while the card is still supported
-    evidence: tuple[Evidence, ...]
+    first_branch: Branch  # the oldest branch of the catalog that drives it
+    last_branch: LastBranch  # "" while the card is still supported
+    evidence: Reports
 
 
 @dataclass(frozen=True)
@@ -116,10 +184,10 @@ class Generation:
     """Chips of one architecture, for the cards with them that have no entry of their own."""
 
     name: str
-    pci_ids: tuple[str, ...]  # ranges of device ids: 06c0-06df
-    first_branch: str
-    last_branch: str  # "" while its cards are still supported
-    evidence: tuple[Evidence, ...]
+    pci_ids: tuple[DeviceRange, ...]
+    first_branch: Branch
+    last_branch: LastBranch  # "" while its cards are still supported
+    evidence: Reports
 
 
 @dataclass(frozen=True)
@@ -137,23 +205,32 @@ DrivenGpu = Gpu | UnlistedGpu  # all that decides which driver drives it
 
 @dataclass(frozen=True)
 class Xid:
-    number: int
+    number: Annotated[
+        int, Form(lambda number: number >= 1, "is not an Xid", "a whole number from 1 on")
+    ]
     meaning: str
     severity: Severity
     reading: str  # what it usually means on a home rig
     remedy: str
     nvidia_action: str
-    evidence: tuple[Evidence, ...]
+    evidence: Reports
 
 
 @dataclass(frozen=True)
 class InitCode:
     """A number of `RmInitAdapter failed! (0x24:0x72:…)`: the first, the second or both."""
 
-    code: str  # 0x24, :0x72, 0x24:0x72
+    code: Annotated[
+        str,
+        Form(
+            _written(r"(?=.)(0x[0-9a-f]{2})?(:0x[0-9a-f]{2,4})?"),
+            "is no code of RmInitAdapter",
+            '"0x24", ":0x72", "0x24:0x72"',
+        ),
+    ]
     meaning: str
     remedy: str  # "" where the number alone says nothing
-    evidence: tuple[Evidence, ...]
+    evidence: Reports
 
 
 @dataclass(frozen=True)
@@ -168,18 +245,20 @@ class Link:
     slowest: float
     fastest: float
     measured: bool  # False: expected from the figures, not measured
-    evidence: tuple[Evidence, ...]
+    evidence: Reports
 
 
 @dataclass(frozen=True)
 class BoardWords:
     """The name of a setting on the boards of a maker, and its menu."""
 
-    makers: tuple[str, ...]  # parts of the vendor that DMI names, lower case; () is every board
+    makers: tuple[Maker, ...]  # parts of the vendor that DMI names; () is every board
     cpu: Cpu
-    words: tuple[str, ...]
+    words: Annotated[
+        tuple[str, ...], Form(bool, "is empty", "what the board's menus call the setting")
+    ]
     place: str  # "" where menus differ too much to name one
-    evidence: tuple[Evidence, ...]
+    evidence: Reports
     along: tuple[str, ...] = ()  # what has to be set with it
 
 
@@ -190,4 +269,4 @@ class FirmwareSetting:
     setting: Setting
     seen: str
     boards: tuple[BoardWords, ...]
-    evidence: tuple[Evidence, ...]
+    evidence: Reports

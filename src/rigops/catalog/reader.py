@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Final,
     Literal,
     NamedTuple,
@@ -108,6 +109,12 @@ class Reader:
         if isinstance(hint, type) and hint in _PLAIN:
             return self._plain(hint, raw, place)
         origin, arguments = get_origin(hint), get_args(hint)
+        if origin is Annotated:
+            value, form = self._value(arguments[0], raw, place), arguments[1]
+            if value is _UNREADABLE or form.fits(value):
+                return value
+            self.complain(place, f"{place.field} {form.fault}", raw, form.accepted)
+            return _UNREADABLE
         if origin is Literal:
             return self._choice(arguments, raw, place)
         if origin is tuple:
@@ -173,10 +180,12 @@ def required(kind: Kind) -> frozenset[str]:
 
 @cache
 def _hints(kind: Kind) -> dict[str, object]:
-    return dict(get_type_hints(kind))
+    return get_type_hints(kind, include_extras=True)
 
 
 def _expected(hint: object) -> str:
+    if get_origin(hint) is Annotated:
+        return _expected(get_args(hint)[0])
     if isinstance(hint, type) and hint in _PLAIN:
         return _PLAIN[hint]
     return ", ".join(get_args(hint)) if get_origin(hint) is Literal else "a list in brackets"

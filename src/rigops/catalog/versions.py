@@ -27,20 +27,25 @@ def spelled(version: Version | str) -> str:
     return ".".join([str(first), str(second), *(str(part).zfill(2) for part in rest)])
 
 
+def is_spelled(text: str) -> bool:
+    """Whether it is a version, written as NVIDIA does."""
+    return bool(_SHAPE.fullmatch(text)) and spelled(text) == text
+
+
 def branch_of(version: Version | str) -> str:
     return str((parse(version) if isinstance(version, str) else version).major)
 
 
-def specifier(text: str) -> SpecifierSet:
-    """ValueError where the text is not a specifier."""
+def is_specifier(text: str) -> bool:
     try:
-        return SpecifierSet(text)
+        SpecifierSet(text)
     except InvalidSpecifier:
-        raise ValueError(f"{text!r} is not a version specifier") from None
+        return False
+    return True
 
 
 def matches(versions: str, version: Version) -> bool:
-    return not versions or version in specifier(versions)
+    return not versions or version in SpecifierSet(versions)
 
 
 def nearest(version: Version | str, known: Iterable[str]) -> tuple[str, ...]:

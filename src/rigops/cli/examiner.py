@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from rigops.cli.hosts import host_catalog
 from rigops.concerns.nvidia_driver import from_bundle
-from rigops.concerns.nvidia_driver.choice import chooser
 from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
+from rigops.concerns.nvidia_driver.from_bundle import chooser
 from rigops.concerns.registry import every_section
 from rigops.doctor import notes
 from rigops.doctor.host_report import HostReport, summary

@@ -12,7 +12,7 @@ from rigops.cli.hosts import choose_hosts, host_catalog, locked_hosts, read_cata
 from rigops.cli.output import print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.concerns.nvidia_driver import from_bundle
-from rigops.concerns.nvidia_driver.choice import choice
+from rigops.concerns.nvidia_driver.from_bundle import choice
 from rigops.errors import HostError
 from rigops.hosts.probing import CollectedHost, ProbeOptions, internal_error, probe_hosts
 from rigops.report.driver_choice import HostChoice, driver_choice_lines

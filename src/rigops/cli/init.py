@@ -19,7 +19,7 @@ from rigops.cli.options import DEFAULT_INVENTORY, common, words
 from rigops.cli.output import text_width
 from rigops.cli.terminal import Terminal
 from rigops.concerns.nvidia_driver import from_bundle
-from rigops.concerns.nvidia_driver.choice import chooser
+from rigops.concerns.nvidia_driver.from_bundle import chooser
 from rigops.concerns.snapshots.file_systems import SECTION as FILE_SYSTEMS
 from rigops.doctor.proposal import accept, propose
 from rigops.hosts.access import Chosen

@@ -90,6 +90,13 @@ class SelfChecks:
     commands: Mapping[str, tuple[str, ...]]
 
 
+@dataclass(frozen=True)
+class InventorySpecs:
+    """The inventory's declarations for the hosts of this run, read only on demand."""
+
+    by_host: Callable[[], Mapping[str, RigSpec]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class States:
     """Whether a host is as declared, judged once for plan, doctor and the self-check. Pure.
@@ -111,18 +118,6 @@ class Kept:
     vault: VaultResult | None = None
 
 
-def _none(_: RigSpec) -> tuple[()]:
-    return ()
-
-
-def _no_records() -> tuple[()]:
-    return ()
-
-
-def _never(_: Change) -> bool:
-    return False
-
-
 @dataclass(frozen=True, kw_only=True)
 class Concern:
     """`deploy` runs the operations for a spec, the undoing ones too; None: not in this version.
@@ -137,24 +132,24 @@ class Concern:
     deploy: Callable[[RigSpec], None] | None = None
     deploy_file: Path | None = None
     # Facts that the deploy will ask for: collected in one exec. Others cost a second one.
-    facts: Callable[[RigSpec], Sequence[type[SectionFact[Any]]]] = _none
-    files: Callable[[RigSpec], Sequence[str]] = _none
+    facts: Callable[[RigSpec], Sequence[type[SectionFact[Any]]]] = lambda _: ()
+    files: Callable[[RigSpec], Sequence[str]] = lambda _: ()
     # Keys that hosts make for themselves, as shell patterns: doctor advises to delete none.
     keys_made: tuple[str, ...] = ()
     # Its other records on hosts.
-    records: Callable[[], Sequence[HostRecord]] = _no_records
+    records: Callable[[], Sequence[HostRecord]] = lambda: ()
     # Changes that leave the proven state as it is, and still ask for a new proof of P2P.
-    asks_for_proof: Callable[[Change], bool] = _never
+    asks_for_proof: Callable[[Change], bool] = lambda _: False
     # Where it is blocked and no driver is loaded, preflight and a reboot wait for it.
     brings_driver: bool = False
     # Whether what can be set on a running host is as declared.
     states: States | None = None
     # Settings, present or declared, that only a reboot brings into force; asked after the
     # deploy, and where the concern is not selected as well.
-    reboot_reasons: Callable[[RigSpec], Iterable[str]] = _none
+    reboot_reasons: Callable[[RigSpec], Iterable[str]] = lambda _: ()
     # The words of a command on the host that checks what this concern brought about there, nothing
     # where it is not declared. Its output: docs/concerns.md.
-    self_check: Callable[[RigSpec], Sequence[str]] = _none
+    self_check: Callable[[RigSpec], Sequence[str]] = lambda _: ()
     # Data of this machine, such as the lockfile: its operations get it by its type.
     provide: Callable[[HostRequest], object] | None = None
     # The stored part of a proven state, for a rollback and for the lockfile. Fails nothing.

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.record.journal import MADE, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rigops.plan.change import Change, Package, Plan
+    from rigops.plan.change import Change, Plan
 
 _SHOWN: Final = frozenset({"setting", "argument", "module"})  # others may hold a secret
 _MOST_TEXT: Final = 200
@@ -26,7 +24,7 @@ def values_of(plan: Plan, state: Callable[[str], str] = lambda _: MADE) -> tuple
 
 def _value(change: Change, state: Callable[[str], str]) -> Value:
     before, after = (
-        text and _one_line(text) if change.kind in _SHOWN else text and ""
+        text and " ".join(text.split())[:_MOST_TEXT] if change.kind in _SHOWN else text and ""
         for text in (change.before, change.after)
     )
     return Value(
@@ -38,15 +36,11 @@ def _value(change: Change, state: Callable[[str], str]) -> Value:
     )
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:_MOST_TEXT]
-
-
 def _packages(plan: Plan, state: Callable[[str], str]) -> Iterator[Value]:
     """Those that change alike are one."""
     for concern, packages in plan.packages_by.items():
         alike: dict[tuple[str | None, str | None], list[str]] = {}
-        for one in _sorted(packages.every):
+        for one in sorted(packages.every, key=lambda one: one.name):
             alike.setdefault((one.before, one.after), []).append(one.name)
         for (before, after), names in alike.items():
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -57,7 +51,3 @@ def _packages(plan: Plan, state: Callable[[str], str]) -> Iterator[Value]:
                 after=after,
                 state=state(concern),
             )
-
-
-def _sorted(packages: Iterable[Package]) -> list[Package]:
-    return sorted(packages, key=lambda one: one.name)

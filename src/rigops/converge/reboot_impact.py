@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.preconditions.gpu_jobs import DAEMONS, DESKTOP
+from rigops.concerns.preconditions.card_users import DAEMONS, DESKTOP
 from rigops.dataclass import dataclass
 from rigops.numbers import whole
 from rigops.probe.collect import collect

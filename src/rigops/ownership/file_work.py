@@ -19,15 +19,13 @@ from rigops.dataclass import dataclass
 from rigops.ownership.ownership import (
     MADE,
     PREVIOUS_FOLDER,
-    Conflict,
     Forget,
     InPlace,
     Make,
     Ownership,
-    Remove,
-    Restore,
     Show,
     Step,
+    Undo,
     Write,
 )
 from rigops.probe.sections.rigops_state import RECORD, Present
@@ -143,14 +141,14 @@ def _lines(work: FileWork) -> Iterator[str]:
         yield shlex.join(("rm", "-f", *work.strays))
     yield from map(_expectation, steps)
     for step in steps:
-        if isinstance(step, Restore):
-            yield shlex.join(("original", step.previous.name, step.previous.digest))
+        if isinstance(step, Undo) and (previous := step.owned.previous):
+            yield shlex.join(("original", previous.name, previous.digest))
     if steps or work.notes:
         yield _FOLDERS
     for path, note in work.notes.items():
         yield noted(path, note)
-    puts = [step for step in steps if isinstance(step, (Write, Make, Conflict))]
-    backs = [step for step in steps if isinstance(step, (Restore, Remove, Forget))]
+    puts = [step for step in steps if isinstance(step, (Write, Make))]
+    backs = [step for step in steps if isinstance(step, (Undo, Forget))]
     if puts:
         yield from _put(work, puts)
     effects = [work.effects.get(put.record.path, Effect()) for put in puts]
@@ -159,7 +157,7 @@ def _lines(work: FileWork) -> Iterator[str]:
         yield from _undone(work, backs)
 
 
-def _put(work: FileWork, puts: Sequence[Write | Make | Conflict]) -> Iterator[str]:
+def _put(work: FileWork, puts: Sequence[Write | Make]) -> Iterator[str]:
     ownership = work.before
     writes = [put for put in puts if not isinstance(put, Make)]
     for put in puts:
@@ -174,20 +172,16 @@ def _put(work: FileWork, puts: Sequence[Write | Make | Conflict]) -> Iterator[st
         yield shlex.join(("settle", *(write.record.path for write in writes)))
 
 
-def _undone(work: FileWork, backs: Sequence[Restore | Remove | Forget]) -> Iterator[str]:
+def _undone(work: FileWork, backs: Sequence[Undo | Forget]) -> Iterator[str]:
     effects = [work.effects.get(back.owned.path, Effect()) for back in backs]
     units = [effect.unit for effect in effects if effect.unit]
     if units:
         yield f"{shlex.join(('systemctl', 'stop', *units))} || true"
         yield f"{shlex.join(('systemctl', 'disable', '--quiet', '--no-reload', *units))} || true"
-    for back in backs:
-        match back:
-            case Restore(owned, previous):
-                yield shlex.join(("restore", owned.path, previous.name))
-            case Remove(owned):
-                yield shlex.join(("rm", "-f", owned.path))
-            case Forget():
-                pass
+    for owned in (back.owned for back in backs if isinstance(back, Undo)):
+        previous = owned.previous
+        words = ("restore", owned.path, previous.name) if previous else ("rm", "-f", owned.path)
+        yield shlex.join(words)
     yield from _effects(effects, starts=False)
     yield _record(work.after)
 
@@ -206,9 +200,9 @@ def _effects(effects: Iterable[Effect], *, starts: bool) -> Iterator[str]:
 
 def _expectation(step: Step) -> str:
     match step:
-        case Write(owned, before, _) | Conflict(owned, before, _):
+        case Write(owned, before):
             return shlex.join(("expect", owned.path, before.digest if before else "absent"))
-        case Restore(owned) | Remove(owned) if not owned.replaces and owned.digest != MADE:
+        case Undo(owned) if not owned.replaces and owned.digest != MADE:
             return shlex.join(("expect", owned.path, owned.digest))
         case _:
             return ""  # while an update was interrupted, either of our two contents may be there
@@ -245,9 +239,9 @@ class FileWorkCommand(StringCommand):
         present = dict(state.present)
         for step in self.work.steps:
             match step:
-                case Write(record) | Make(record) | Conflict(record):
+                case Write(record) | Make(record):
                     present[record.path] = Present(record.digest, record.mode)
-                case Restore(owned) | Remove(owned) | Forget(owned):
+                case Undo(owned) | Forget(owned):
                     present.pop(owned.path, None)
                 case _:
                     pass

@@ -1,7 +1,9 @@
-"""Files, programs and units that rigops owns on a host: written, and undone at their end."""
+"""Files, programs, keys and units that rigops owns on a host: written, and undone at their end."""
 
 from __future__ import annotations
 
+import posixpath
+import shlex
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -12,17 +14,14 @@ from rigops.facts.files import FileAt, FileFound
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import FOLDER, MODE, installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
-from rigops.ownership.host_key import key_made
 from rigops.ownership.ownership import (
     MADE,
-    Conflict,
     Forget,
     Make,
     OwnedFile,
     Ownership,
-    Remove,
-    Restore,
     Show,
+    Undo,
     WantedFile,
     Write,
     digest,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
     from rigops.ownership.ownership import Step
+
 
 _FILE_MODE: Final = 0o644
 _KEY_MODE: Final = 0o600
@@ -215,7 +215,7 @@ def _owned(
     if not work:
         host.noop(f"{path} is as declared")
         return
-    if any(isinstance(step, (Write, Conflict)) for step in steps):
+    if any(isinstance(step, Write) for step in steps):
         _announce_steps(host, steps, {path: content}, kind)
     else:
         text = _shown(path, content, wanted.mode)
@@ -271,16 +271,15 @@ def _announce_steps(
     for step in steps:
         drift = ""
         match step:
-            case Write(record, before) | Conflict(record, before):
+            case Write(record, before):
                 path, concern = record.path, record.concern
                 after: str | None = _shown(path, contents[path], record.mode)
                 if before:
                     drift = WantedFile(concern, record.digest, record.mode).drift(before)
-            case Restore(owned, previous):
-                before, after = Present(owned.digest, owned.mode), f"(as it was: {previous.name})\n"
-                path, concern = owned.path, owned.concern
-            case Remove(owned) | Forget(owned):
+            case Undo(owned) | Forget(owned):
                 before, after = Present(owned.digest, owned.mode), None
+                if isinstance(step, Undo) and owned.previous:
+                    after = f"(as it was: {owned.previous.name})\n"
                 path, concern = owned.path, owned.concern
             case _:
                 continue
@@ -288,7 +287,7 @@ def _announce_steps(
         known = recorded.get(path)
         is_secret = after == _NOT_SHOWN or (known is not None and _is_secret(known.mode))
         now = _shown_now(host, path, before.mode, is_secret=is_secret) if before else None
-        by_hand = isinstance(step, Conflict)
+        by_hand = isinstance(step, Write) and step.by_hand
         announce(host, Change(concern, kind, path, now, after, drift, by_hand))
 
 
@@ -321,3 +320,24 @@ def _is_program(path: str) -> bool:
 
 def _version(known: str) -> str:
     return f"sha256 {known}\n"
+
+
+def key_made(path: str, host: str) -> str:
+    """Shell that has it and its public half, for root alone. One that is there stays."""
+    new = f"{path}.rigops-new"
+    make = shlex.join(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"rigops@{host}"))
+    return f"""\
+mkdir -p {posixpath.dirname(path)}
+(
+    umask 077
+    if [ -s {path} ]; then
+        chown 0:0 {path}
+        chmod 0600 {path}
+        ssh-keygen -y -f {path} >{path}.pub
+    else
+        rm -f {new} {new}.pub
+        {make} -f {new} </dev/null >&2
+        mv -f {new}.pub {path}.pub
+        mv -f {new} {path}
+    fi
+)"""

@@ -135,11 +135,12 @@ def digest(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Write:
-    """New, or ours and changed by what is declared."""
+    """New, or ours and changed by what is declared. `by_hand`: it was changed since by others."""
 
     record: OwnedFile
     before: Present | None
     backup: Previous | None  # foreign and there now: to be copied aside first
+    by_hand: bool = False
 
 
 @dataclass(frozen=True)
@@ -150,32 +151,13 @@ class Make:
 
 
 @dataclass(frozen=True)
-class Conflict:
-    """Ours and still declared, but changed since: show it, copy it aside, overwrite it."""
-
-    record: OwnedFile
-    before: Present
-    backup: Previous
-
-
-@dataclass(frozen=True)
 class InPlace:
-    path: str
-    concern: str
-    foreign: bool  # satisfied by a foreign file: not owned, never removed
+    """As declared; where a foreign file satisfies it, that is neither owned nor ever removed."""
 
 
 @dataclass(frozen=True)
-class Restore:
-    """No longer declared: restore what was there before."""
-
-    owned: OwnedFile
-    previous: Previous
-
-
-@dataclass(frozen=True)
-class Remove:
-    """No longer declared, and nothing was there before."""
+class Undo:
+    """No longer declared: restore what was there before, or remove it where nothing was."""
 
     owned: OwnedFile
 
@@ -185,7 +167,6 @@ class Show:
     """No longer declared, but changed since: left alone, and shown in the plan."""
 
     owned: OwnedFile
-    found: Present
 
 
 @dataclass(frozen=True)
@@ -195,7 +176,7 @@ class Forget:
     owned: OwnedFile
 
 
-Step = Write | Make | Conflict | InPlace | Restore | Remove | Show | Forget
+Step = Write | Make | InPlace | Undo | Show | Forget
 
 
 @dataclass(frozen=True)
@@ -240,9 +221,9 @@ class Ownership:
 
     def after(self, step: Step) -> Ownership:
         match step:
-            case Write(record=record) | Make(record=record) | Conflict(record=record):
+            case Write(record=record) | Make(record=record):
                 return Ownership({**self.files, record.path: record})
-            case Restore(owned=owned) | Remove(owned=owned) | Forget(owned=owned):
+            case Undo(owned=owned) | Forget(owned=owned):
                 return self.without(owned.path)
             case _:
                 return self
@@ -296,7 +277,7 @@ def _take(path: str, file: WantedFile, found: Present | None) -> Step:
     if found is None:
         return Write(_record(path, file, previous=None), None, None)
     if file.is_in_place(found):
-        return InPlace(path, file.concern, foreign=True)
+        return InPlace()
     foreign = previous_of(path, found)
     return Write(_record(path, file, previous=foreign), found, foreign)
 
@@ -306,20 +287,18 @@ def _hold(owned: OwnedFile, file: WantedFile, found: Present | None) -> Step:
     if found is None:
         return Write(record, None, None)
     if file.is_in_place(found) and record == replace(owned, replaces=""):
-        return InPlace(owned.path, file.concern, foreign=False)
+        return InPlace()
     if owned.has_ours(found) or found.digest == file.digest:
         return Write(replace(record, replaces=found.digest), found, None)
     if owned.previous and owned.previous.is_in_place(found):  # recorded, but never written
         return Write(record, found, owned.previous)
-    return Conflict(record, found, previous_of(owned.path, found))
+    return Write(record, found, previous_of(owned.path, found), by_hand=True)
 
 
 def _back(owned: OwnedFile, found: Present | None) -> Step:
     if found is None or (owned.previous and owned.previous.is_in_place(found)):
         return Forget(owned)
-    if not owned.has_ours(found):
-        return Show(owned, found)
-    return Restore(owned, owned.previous) if owned.previous else Remove(owned)
+    return Undo(owned) if owned.has_ours(found) else Show(owned)
 
 
 def _record(path: str, file: WantedFile, *, previous: Previous | None) -> OwnedFile:

@@ -141,7 +141,7 @@ def _answer(host: Host, asked: _Asked) -> Installing | str | None:
         return asked.request.fault
     state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)
     if state.manager != "apt":
-        return without_apt(asked.request, state)
+        return without_apt(state, "installed")
     if asked.request.is_met_by(state) and not _has_begun(host, state):
         return None
     if state.holder:
@@ -337,8 +337,7 @@ def held(
         return
     state: DpkgState = host.get_fact(Dpkg, names=tuple(sorted({*names, *ending})))
     if state.manager != "apt":
-        known = state.manager or "no known package manager"
-        yield blocked(host, concern, f"packages are held with apt only, and this host has {known}")
+        yield blocked(host, concern, without_apt(state, "held"))
         return
     coming = [name for name in sorted(names) if not _is_held(state, name)]
     going = [name for name in ending if _is_held(state, name)]

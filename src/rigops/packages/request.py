@@ -40,16 +40,6 @@ _STATES: Final = {
     "W": "waiting for triggers", "t": "with pending triggers",
 }  # fmt: skip
 
-# Names that other package managers have for the very same thing; nothing is guessed for others.
-_EVERYWHERE: Final = frozenset({
-    "btrbk", "borgmatic", "dkms", "nvme-cli", "pciutils", "rsync", "smartmontools", "snapper",
-})  # fmt: skip
-_BY_HAND: Final = {
-    "dnf": ("sudo dnf install", "sudo dnf remove"),
-    "zypper": ("sudo zypper install", "sudo zypper remove"),
-    "pacman": ("sudo pacman -S", "sudo pacman -R"),
-}
-
 
 @dataclass(frozen=True)
 class PackageRequest:
@@ -109,23 +99,10 @@ class PackageRequest:
         return None
 
 
-def without_apt(request: PackageRequest, state: DpkgState) -> str:
-    commands = _BY_HAND.get(state.manager or "")
-    if commands is None:
-        return f"this host has no known package manager; by hand: {_spelled(request)}"
-    if not _EVERYWHERE.issuperset(request.names):
-        return (
-            f"packages are installed with apt only, and this host has {state.manager}, whose names "
-            f"may differ; by hand: {_spelled(request)}"
-        )
-    lists = (sorted(request.install), sorted(request.remove))
-    lines = [f"{do} {' '.join(names)}" for do, names in zip(commands, lists, strict=True) if names]
-    versions = [f"{name} {v}" for name, v in sorted(request.install.items()) if v is not None]
-    exactly = f" (in these versions: {', '.join(versions)})" if versions else ""
-    return (
-        f"packages are installed with apt only, and this host has {state.manager}; by hand: "
-        f"{' && '.join(lines)}{exactly}"
-    )
+def without_apt(state: DpkgState, done: str) -> str:
+    """`done`: such as `installed`."""
+    known = state.manager or "no known package manager"
+    return f"packages are {done} with apt only, and this host has {known}"
 
 
 def unfinished(state: DpkgState) -> str:
@@ -248,14 +225,6 @@ def _boot(simulated: Simulated) -> int:
         for step in simulated.steps
     )
     return kernels * (initrd + simulated.boot_files.get("vmlinuz", 0)) + remade * initrd
-
-
-def _spelled(request: PackageRequest) -> str:
-    install = [
-        f"{name} {version or ''}".strip() for name, version in sorted(request.install.items())
-    ]
-    remove = [f"the removal of {name}" for name in sorted(request.remove)]
-    return ", ".join(install + remove)
 
 
 def few(names: Collection[str], most: int = 6) -> str:

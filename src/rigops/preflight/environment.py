@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog.nccl_transport import NEAR_TO_FAR
+from rigops.catalog.links import NEAR_TO_FAR
 from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import FAIL, FAILED, OK, REFUSED, STATUS_OF, UNKNOWN, WARN
 from rigops.probe.lost_cards import ADVICE

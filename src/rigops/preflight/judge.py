@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog.nccl_transport import CHANGED_IN, NEAR_TO_FAR, SHARED_MEMORY, predict
+from rigops.catalog.links import CHANGED_IN, NEAR_TO_FAR, SHARED_MEMORY, predict
 from rigops.hostside.p2p.verdict import (
     FAIL,
     FAILED,

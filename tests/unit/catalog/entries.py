@@ -58,6 +58,20 @@ verdicts = []
 {EVIDENCE}
 """
 
+VERDICT = f"""
+[[drivers]]
+branch = "535"
+
+[[drivers.verdicts]]
+status = "bad"
+versions = ""
+gpus = ["*"]
+purpose = "any"
+since = ""
+why = "Made up."
+{EVIDENCE}
+"""
+
 
 def write(directory: Path, text: str) -> Path:
     path = directory / "mine.toml"
@@ -71,3 +85,11 @@ def without(text: str, field: str) -> str:
 
 def changed(text: str, field: str, value: str) -> str:
     return without(text, field) + f"\n{field} = {value}\n"
+
+
+def verdict(**fields: str) -> str:
+    """An entry of 535 with a verdict that has these values."""
+    text = VERDICT
+    for field, value in fields.items():
+        text = changed(text, field, f'"{value}"')
+    return text

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from rigops.catalog import load
-from rigops.catalog.firmware import step
 from rigops.catalog.model import Setting
+from rigops.concerns.preconditions.firmware import step
 from rigops.errors import UsageError
 from tests.unit.catalog.entries import EVIDENCE, write
 
@@ -78,16 +78,24 @@ def test_every_word_is_documented_somewhere() -> None:
 BOARDS = f"""
 [[firmware]]
 setting = "acs"
-boards = [{{ makers = ["ACME"], cpu = "any", words = [], place = "",
-  {EVIDENCE} }}]
+boards = [{{ makers = ["ACME"], cpu = "any", words = [], place = "", {EVIDENCE} }}]
 """
 
 
-def test_a_users_entry_without_words_or_with_capitals_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        (BOARDS, {"makers[0] has a name that never matches", "words is empty"}),
+        (
+            BOARDS.replace("ACME", "acme").replace("words = []", 'words = ["ACS"]'),
+            {"boards lacks words for all other boards"},
+        ),
+    ],
+)
+def test_a_users_entry_without_words_or_with_capitals_is_refused(
+    tmp_path: Path, text: str, faults: set[str]
+) -> None:
     with pytest.raises(UsageError) as refused:
-        load(write(tmp_path, BOARDS.replace(",\n", ", ")))
+        load(write(tmp_path, text))
 
-    told = " ".join(problem.message for problem in refused.value.problems)
-    assert "words is empty" in told
-    assert "never matches" in told
-    assert "lacks words for all other boards" in told
+    assert {one.message.removeprefix("boards[0].") for one in refused.value.problems} == faults

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.catalog import DriverRow, driver_rows, find_gpu, load
-from tests.unit.catalog.entries import EVIDENCE, write
+from tests.unit.catalog.entries import verdict, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,19 +92,7 @@ def test_nothing_is_praised_without_a_known_good_verdict() -> None:
 
 
 def test_a_verdict_on_a_release_without_a_row_is_not_lost(tmp_path: Path) -> None:
-    text = f"""
-[[drivers]]
-branch = "620"
-
-[[drivers.verdicts]]
-status = "bad"
-versions = "==620.10.01"
-gpus = ["*"]
-purpose = "any"
-since = ""
-why = "Hangs here."
-{EVIDENCE}
-"""
+    text = verdict(versions="==620.10.01", why="Hangs here.").replace('"535"', '"620"')
     rows = [row for row in driver_rows(load(write(tmp_path, text))) if row.branch == "620"]
 
     assert [(row.version, row.status, row.why) for row in rows] == [

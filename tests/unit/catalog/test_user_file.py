@@ -6,7 +6,16 @@ import pytest
 
 from rigops.catalog import find_branch, find_gpu, find_xid, judge, load
 from rigops.errors import UsageError
-from tests.unit.catalog.entries import DRIVER, EVIDENCE, GPU, XID, changed, without, write
+from tests.unit.catalog.entries import (
+    DRIVER,
+    GPU,
+    VERDICT,
+    XID,
+    changed,
+    verdict,
+    without,
+    write,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,19 +77,7 @@ def test_an_xid_is_overridden_by_its_number(tmp_path: Path) -> None:
 
 
 def test_own_verdicts_come_before_the_shipped_ones(tmp_path: Path) -> None:
-    text = f"""
-[[drivers]]
-branch = "535"
-
-[[drivers.verdicts]]
-status = "bad"
-versions = "==535.261.03"
-gpus = ["GeForce RTX 3090"]
-purpose = "p2p"
-since = "2026-10"
-why = "Hangs on my rig."
-{EVIDENCE}
-"""
+    text = verdict(versions="==535.261.03", why="Hangs on my rig.")
     catalog = load(write(tmp_path, text))
     branch = find_branch(catalog, "535")
 
@@ -110,38 +107,13 @@ releases = [
 
 
 def test_a_verdict_may_name_a_card_of_the_same_file(tmp_path: Path) -> None:
-    verdict = f"""
-[[drivers]]
-branch = "535"
+    text = GPU + changed(VERDICT, "gpus", '["GeForce GTX 1650"]')
 
-[[drivers.verdicts]]
-status = "caution"
-versions = ""
-gpus = ["GeForce GTX 1650"]
-purpose = "any"
-since = ""
-why = "Made up."
-{EVIDENCE}
-"""
-
-    assert load(write(tmp_path, GPU + verdict)) is not None
+    load(write(tmp_path, text))
 
 
 def test_a_verdict_on_an_unknown_card_is_an_error(tmp_path: Path) -> None:
-    verdict = f"""
-[[drivers]]
-branch = "535"
-
-[[drivers.verdicts]]
-status = "bad"
-versions = ""
-gpus = ["RTX 3090Ti"]
-purpose = "any"
-since = ""
-why = "Made up."
-{EVIDENCE}
-"""
-    problem = _only_problem(tmp_path, verdict)
+    problem = _only_problem(tmp_path, changed(VERDICT, "gpus", '["RTX 3090Ti"]'))
 
     assert (problem.key, problem.value) == ("535", "RTX 3090Ti")
     assert "GeForce RTX 3090" in problem.accepted
@@ -191,20 +163,7 @@ def test_a_wrong_type_is_an_error(tmp_path: Path, field: str, value: str, accept
 
 
 def test_a_bad_status_shows_what_is_accepted(tmp_path: Path) -> None:
-    verdict = f"""
-[[drivers]]
-branch = "535"
-
-[[drivers.verdicts]]
-status = "known-god"
-versions = ""
-gpus = ["*"]
-purpose = "any"
-since = ""
-why = "Made up."
-{EVIDENCE}
-"""
-    problem = _only_problem(tmp_path, verdict)
+    problem = _only_problem(tmp_path, verdict(status="known-god"))
 
     assert problem.message.startswith("verdicts[0].status")
     assert "did you mean known-good?" in problem.message
@@ -260,20 +219,7 @@ def test_a_value_that_makes_no_sense_is_an_error(tmp_path: Path, text: str, fiel
     [("versions", '"535 or so"'), ("gpus", "[]"), ("since", '"last week"'), ("evidence", "[]")],
 )
 def test_a_verdict_that_makes_no_sense_is_an_error(tmp_path: Path, field: str, value: str) -> None:
-    verdict = f"""
-[[drivers]]
-branch = "535"
-
-[[drivers.verdicts]]
-status = "bad"
-versions = ""
-gpus = ["*"]
-purpose = "any"
-since = ""
-why = "Made up."
-{EVIDENCE}
-"""
-    problem = _only_problem(tmp_path, changed(verdict, field, value))
+    problem = _only_problem(tmp_path, changed(VERDICT, field, value))
 
     assert problem.message.startswith(f"verdicts[0].{field}")
 

@@ -103,7 +103,7 @@ def today(monkeypatch: pytest.MonkeyPatch) -> None:
             del tz
             return datetime(2026, 11, 22, tzinfo=timezone.utc)
 
-    monkeypatch.setattr("rigops.concerns.nvidia_driver.choice.datetime", Clock)
+    monkeypatch.setattr("rigops.concerns.nvidia_driver.from_bundle.datetime", Clock)
 
 
 @pytest.mark.usefixtures("today")

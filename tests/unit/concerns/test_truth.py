@@ -6,43 +6,35 @@ Each row is a declaration, what the card shows, and what rigops has recorded the
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from rigops.concerns.gpu_tuning import decide, operations, record
-from rigops.concerns.gpu_tuning.decide import Declared, TunedCard, Tuning
 from rigops.concerns.thermal_guard import record as guard
 from rigops.facts.sections import Boot, RigopsState
-from rigops.hostside.packing import pack
 from rigops.probe.sections import boot, rigops_state
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from tests.unit.concerns import asked
+from tests.unit.concerns.asked import ANSWERS, BOOT, Status
 from tests.unit.doctor.driven_cards import RTX3090, SXM2, look, rig
 from tests.unit.doctor.examining import catalog, spec
 from tests.unit.hostside.test_gpu_tuning_program import Rig
-from tests.unit.hostside.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from rigops.concerns.gpu_tuning.decide import TunedCard, Tuning
     from rigops.doctor.finding import Finding
     from rigops.inventory.spec import RigSpec
     from rigops.plan.change import Change
     from rigops.probe.smi.report import SmiGpu
 
-Status = Literal[
-    "as declared", "differs", "held", "unknown", "left over", "refused", "absent", "not here"
-]
-Answer = tuple[str, str, str]
-
-BOOT: Final = "7b2f6d0e-54e1-4d3c-9a65-2f3f8d3e5b11"
 ADDRESS: Final = "0000:0a:00.0"
 OTHER: Final = "GPU-22222222-2222-2222-2222-222222222222"
 CARD: Final = replace(RTX3090, persistence=True)
@@ -52,17 +44,6 @@ CHECKS: Final = {
     "graphics clocks": "clk.app",
     "memory clocks": "clk.app",
     "application clocks": "clk.app",
-}
-# What plan, doctor and the self-check say of each.
-ANSWERS: Final[Mapping[Status, Answer]] = {
-    "as declared": ("no change", "ok", "ok"),
-    "differs": ("change", "warn, fix: apply", "warn"),
-    "held": ("no change", "info", "ok"),
-    "unknown": ("no change", "unknown", "unknown"),
-    "left over": ("change", "warn, fix: apply", "warn"),
-    "refused": ("blocked", "fail, fix: hands", "not asked"),
-    "absent": ("no change", "ok", "not asked"),
-    "not here": ("no change", "ok", "ok"),
 }
 
 
@@ -83,11 +64,7 @@ class Row:
 
     @property
     def tuning(self) -> Tuning:
-        spec = self.spec
-        declared = Declared(
-            persistence=spec.gpu_persistence, power=spec.gpu_power_limit, clocks=spec.gpu_clocks
-        )
-        return decide.resolve(declared, self.cards)
+        return decide.resolve(self.spec, self.cards)
 
     @property
     def cards(self) -> tuple[TunedCard, ...]:
@@ -305,42 +282,21 @@ ROWS: Final[Mapping[str, Row]] = {
 # ---- three who are asked
 
 
-@dataclass(frozen=True)
-class FakeHost:
-    row: Row
-
-    def get_fact(self, fact: type) -> object:
-        known: dict[type, object] = {
-            RigopsState: rigops_state.RigopsState(records=self.row.records),
-            Boot: boot.Boot(boot_id=BOOT),
-        }
-        return known[fact]
-
-    def noop(self, _: str) -> None:
-        pass
-
-
 def changes(row: Row, patch: pytest.MonkeyPatch) -> list[Change] | None:
     """What the operation announces. None: blocked."""
     tuning = row.tuning
     if tuning.blockers:
         return None
-    found: list[Change] = []
-    patch.setattr(operations, "host", FakeHost(row))
-    patch.setattr(operations, "headline", lambda *_: None)
-    patch.setattr(operations, "notice", lambda *_: None)
-    patch.setattr(operations, "announce", lambda _, change: found.append(change))
-    operation: Any = operations.settings_live
-    list(operation._inner(wanted=tuning.wanted, cards=row.cards))
-    return found
+    state = rigops_state.RigopsState(records=row.records)
+    facts: asked.Facts = {RigopsState: state, Boot: boot.Boot(boot_id=BOOT)}
+    asked.collected(patch, operations, facts)
+    states = partial(operations._judged, tuning.wanted, row.cards)
+    return asked.announced(patch, operations._settings(states))
 
 
 def by_plan(row: Row, patch: pytest.MonkeyPatch) -> str:
-    found = changes(row, patch)
-    if found is None:
-        return "blocked"
-    subjects = [one.subject for one in found]
-    return "change" if f"GPU {ADDRESS} {row.setting}" in subjects else "no change"
+    found, subject = changes(row, patch), f"GPU {ADDRESS} {row.setting}"
+    return asked.by_plan(found and [one for one in found if one.subject == subject])
 
 
 def findings(row: Row, check: str) -> list[Finding]:
@@ -353,9 +309,7 @@ def findings(row: Row, check: str) -> list[Finding]:
 
 def by_doctor(row: Row) -> str:
     (found,) = findings(row, CHECKS[row.setting])
-    if found.fix:
-        return f"{found.status}, fix: {found.fix.kind}"
-    return "ok" if found.status == "skipped" else found.status
+    return asked.by_doctor(found)
 
 
 def by_self_check(row: Row, root: Path) -> str:
@@ -367,19 +321,7 @@ def by_self_check(row: Row, root: Path) -> str:
     program.chmod(0o755)
     host.write("etc/rigops/self_check", f"check gpu_tuning {program} check {root}\n")
     host.write("proc/uptime", "90000.00 1.00")
-    said = subprocess.run(
-        [sys.executable, "-I", "-c", pack("self_check").text, str(root)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert said.stderr == ""
-    rows = [re.split(" {2,}", line, maxsplit=3) for line in said.stdout.splitlines()]
-    assert "rigops.selfcheck" not in {one[1] for one in rows}, said.stdout
-    its = [CHECKS[row.setting], f"gpu {ADDRESS}"]
-    found = [one[0] for one in rows if one[1:3] == its]
-    return found[0] if found else "not asked"
+    return asked.by_self_check(root, CHECKS[row.setting], f"gpu {ADDRESS}")
 
 
 def tabled(row: Row, root: Path) -> Rig | None:

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import json
 import platform
-import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import given
@@ -23,13 +20,12 @@ from rigops.concerns.cpu_tuning.state import RECORD, Declared
 from rigops.concerns.state import REFUSED
 from rigops.doctor.registry import examine
 from rigops.facts.sections import Boot, CpuFreq, RigopsState
-from rigops.hostside.packing import pack
 from rigops.probe.sections import boot, cpufreq, rigops_state
 from rigops.probe.sections.cpufreq import Policy
-from tests.unit.concerns.test_truth import ANSWERS, BOOT, Status
+from tests.unit.concerns import asked
+from tests.unit.concerns.asked import ANSWERS, BOOT, Status
 from tests.unit.doctor.examining import catalog, check_of, snapshot_of, spec
 from tests.unit.hostside.small_host import SmallHost
-from tests.unit.hostside.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,37 +173,18 @@ ROWS: Final[Mapping[str, Row]] = {
 # ---- three who are asked
 
 
-@dataclass(frozen=True)
-class FakeHost:
-    row: Row
-
-    def get_fact(self, fact: type) -> object:
-        known: dict[type, object] = {
-            RigopsState: self.row.rigops, Boot: boot.Boot(boot_id=BOOT), CpuFreq: self.row.found,
-        }  # fmt: skip
-        return known[fact]
-
-    def noop(self, _: str) -> None:
-        pass
-
-
 def changes(row: Row, patch: pytest.MonkeyPatch) -> list[Change] | None:
     """What the operation announces. None: blocked."""
-    found: list[Change] = []
     declared = Declared(row.spec.cpu_governor, row.spec.cpu_max_freq)
-    patch.setattr(operations, "host", FakeHost(row))
-    patch.setattr(operations, "headline", lambda *_: None)
-    patch.setattr(operations, "announce", lambda _, change: found.append(change))
+    facts: asked.Facts = {
+        RigopsState: row.rigops,
+        Boot: boot.Boot(boot_id=BOOT),
+        CpuFreq: row.found,
+    }
+    asked.collected(patch, operations, facts)
     if any(state.status == REFUSED for state in operations._judged(declared)):
         return None
-    operation: Any = operations.policies_live
-    list(operation._inner(declared=declared, command="true"))
-    return found
-
-
-def by_plan(row: Row, patch: pytest.MonkeyPatch) -> str:
-    found = changes(row, patch)
-    return "blocked" if found is None else "change" if found else "no change"
+    return asked.announced(patch, operations._settings(declared))
 
 
 def finding(row: Row) -> Finding:
@@ -224,13 +201,6 @@ def look(snapshot: HostSnapshot, declared: RigSpec) -> Finding:
         concerns=frozenset({"cpu_tuning"}),
     )
     return found
-
-
-def by_doctor(row: Row) -> str:
-    found = finding(row)
-    if found.fix:
-        return f"{found.status}, fix: {found.fix.kind}"
-    return "ok" if found.status == "skipped" else found.status
 
 
 def by_self_check(row: Row, root: Path) -> str:
@@ -257,18 +227,7 @@ def by_self_check(row: Row, root: Path) -> str:
                 host.write(f"{FOLDER}/policy{policy.number}/{name}", f"{value}\n")
     words = f"{row.spec.cpu_governor or '-'} {row.spec.cpu_max_freq or '-'}"
     host.write("etc/rigops/self_check", f"check cpu_tuning /cpu_tuning check {words}\n")
-    said = subprocess.run(
-        [sys.executable, "-I", "-c", pack("self_check").text, str(root)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert said.stderr == ""
-    rows = [re.split(" {2,}", line, maxsplit=3) for line in said.stdout.splitlines()]
-    assert "rigops.selfcheck" not in {one[1] for one in rows}, said.stdout
-    (found,) = (one[0] for one in rows if one[1] == "cpu.gov")
-    return found
+    return asked.by_self_check(root, "cpu.gov", "")
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -277,7 +236,11 @@ def test_plan_doctor_and_self_check_agree(
 ) -> None:
     row = ROWS[name]
 
-    found = (by_plan(row, monkeypatch), by_doctor(row), by_self_check(row, tmp_path))
+    found = (
+        asked.by_plan(changes(row, monkeypatch)),
+        asked.by_doctor(finding(row)),
+        by_self_check(row, tmp_path),
+    )
 
     expected = ANSWERS[row.expected]
     if row.expected == "refused":  # plan does not install it; a table of before may be there

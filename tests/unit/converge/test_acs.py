@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rigops import assets
-from rigops.concerns.acs import facts
-from rigops.concerns.acs.facts import Acs
-from rigops.concerns.acs.operations import PROGRAM, UNIT
-from rigops.converge.connector import HostChannel
-from rigops.converge.engine import Engine
-from rigops.facts.sections import (
-    Boot,
-    CommandLine,
-    Firmware,
-    Modprobe,
-    Pci,
-    Processes,
-    RigopsState,
-    SectionFact,
-)
+from rigops.concerns.acs import operations
+from rigops.concerns.acs.operations import PROGRAM, UNIT, Acs
 from rigops.hostside.packing import pack
 from rigops.ownership.ownership import OwnedFile, Ownership
 from rigops.plan.context import Consent
-from rigops.probe.sections import boot, firmware, modprobe, pci, proc_cmdline, processes
+from rigops.probe.sections.bootloader import Bootloader
 from rigops.probe.sections.rigops_state import OwnedUnit, Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
-from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
+from tests.unit.converge.known_host import NO_JOBS, boot_facts, engine_of, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +31,7 @@ UNIT_PATH = SYSTEM_UNITS + UNIT
 REDIRECTING = "gpus 2\nport 0000:00:03.1 001d\nport 0000:40:01.3 001d\n"
 CLEARED = "gpus 2\nport 0000:00:03.1 0011 001d\nport 0000:40:01.3 0011 001d\n"
 VFIO = "0000:0b:00.0 vendor=0x10de device=0x2204 class=0x030000 driver=vfio-pci\n"
-NOBODY = "== ls -l /proc/[0-9]*/fd"
-JOB = f"{NOBODY}\npid=4711 comm=python3\n"
+JOB = f"{NO_JOBS}\npid=4711 comm=python3\n"
 RUNNING = OwnedUnit(active="active", enabled="enabled")
 
 
@@ -77,24 +63,17 @@ class Rig:
         *,
         state: StateFacts | None = None,
         virtualization: str = "none",
-        jobs: str = NOBODY,
+        jobs: str = NO_JOBS,
         functions: str = "",
     ) -> None:
         self.host = FakeHost()
-        self.engine = Engine({"rig": {} if redirect is None else {"acs_redirect": redirect}})
-        channel = HostChannel(self.host, Privilege("root"))
-        known: list[tuple[type[SectionFact[Any]], object]] = [
-            (RigopsState, state or StateFacts()),
-            (Acs, facts.parse(said)),
-            (Boot, boot.Boot(virtualization=virtualization)),
-            (CommandLine, proc_cmdline.parse("ro quiet")),
-            (Pci, pci.parse(functions)),
-            (Modprobe, modprobe.Modprobe()),
-            (Firmware, firmware.parse("")),
-            (Processes, processes.parse(jobs)),
-        ]
-        channel.cache.seed_files([PROGRAM, UNIT_PATH], {})
-        self.engine.attach("rig", channel, known)
+        known = boot_facts(Bootloader(), state, virtualization=virtualization)
+        self.engine = engine_of(
+            self.host,
+            {} if redirect is None else {"acs_redirect": redirect},
+            known | guarded(pci=functions, processes=jobs) | {Acs: operations.parse(said)},
+            [PROGRAM, UNIT_PATH],
+        )
 
     def plan(self, *, removals: tuple[str, ...] | None = None) -> Plan:
         return self.engine.plan("rig", [DEPLOY], consent=Consent(removals=removals))

@@ -7,23 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.concerns.kernel_args.kernel_line import TUNED
-from rigops.converge.connector import HostChannel, RigopsConnector
-from rigops.converge.engine import Engine
-from rigops.facts.sections import (
-    Boot,
-    Bootloader,
-    CommandLine,
-    Firmware,
-    Modprobe,
-    Pci,
-    RigopsState,
-    SectionFact,
-)
-from rigops.probe.sections import boot, bootloader, firmware, modprobe, pci, proc_cmdline
-from rigops.probe.sections.rigops_state import RigopsState as StateFacts
-from rigops.transport import Privilege
+from rigops.probe.sections.bootloader import Bootloader
 from tests.unit.converge.fakes import FakeHost
+from tests.unit.converge.known_host import GUARD_PATHS, boot_facts, engine_of, guarded
 from tests.unit.probe.host_sections import FIRMWARE
 
 if TYPE_CHECKING:
@@ -60,23 +46,15 @@ class Rig:
             )
         )
         self.host = FakeHost()
-        self.engine = Engine({"rig": {}})
         files = {grub.DEFAULTS: how.get("defaults", "")} | how.get("files", {})
-        known: list[tuple[type[SectionFact[Any]], object]] = [
-            (Boot, boot.Boot(virtualization=how.get("virtualization", "none"))),
-            (Bootloader, bootloader.Bootloader(files=files)),
-            (CommandLine, proc_cmdline.parse(how.get("live", "ro quiet"))),
-            (RigopsState, StateFacts()),
-        ]
+        known = boot_facts(
+            Bootloader(files=files),
+            line=how.get("live", "ro quiet"),
+            virtualization=how.get("virtualization", "none"),
+        )
         if changes:
-            known += [
-                (Firmware, firmware.parse(how.get("firmware", FIRMWARE))),
-                (Modprobe, modprobe.Modprobe()),
-                (Pci, pci.parse(how.get("pci", SMALL))),
-            ]
-        self.engine.attach("rig", HostChannel(self.host, Privilege("root")), known)
-        memo = RigopsConnector.for_host(self.engine._host("rig")).channel.cache
-        memo.seed_files(["/etc/arguments", TUNED], {})
+            known |= guarded(firmware=how.get("firmware", FIRMWARE), pci=how.get("pci", SMALL))
+        self.engine = engine_of(self.host, {}, known, ["/etc/arguments", *GUARD_PATHS])
 
     def plan(self) -> Plan:
         return self.engine.plan("rig", [self.deploy])

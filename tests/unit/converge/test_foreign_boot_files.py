@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.converge.connector import HostChannel
-from rigops.converge.engine import Engine
-from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
 from rigops.plan.context import Consent
-from rigops.probe.sections import proc_cmdline
-from rigops.probe.sections.boot import Boot as BootIdFacts
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.record.kernel_arguments import Arguments, arguments_document, read_arguments
-from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
+from tests.unit.converge.known_host import boot_facts, engine_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,21 +38,15 @@ class Rig:
         record: Arguments | None = None,
     ) -> None:
         self.host, self.deploy = FakeHost(), deploy
-        self.engine = Engine({"rig": {"kernel_args": declared}})
-        channel = HostChannel(self.host, Privilege("root"))
         records = {ARGUMENTS: arguments_document(record)} if record else {}
         boot = BootFacts(
             files={grub.DEFAULTS: defaults},
             tools=("/usr/bin/grub-mkconfig",),
             menu=(MenuEntry("/vmlinuz-linux", ("rw", "quiet"), "linux /vmlinuz-linux rw quiet"),),
         )
-        known: list[tuple[type[SectionFact[Any]], object]] = [
-            (Boot, BootIdFacts(boot_id="a")),
-            (Bootloader, boot),
-            (CommandLine, proc_cmdline.parse("rw loglevel=3 quiet")),
-            (RigopsState, StateFacts(records=records)),
-        ]
-        self.engine.attach("rig", channel, known)
+        state = StateFacts(records=records)
+        known = boot_facts(boot, state, line="rw loglevel=3 quiet", boot_id="a")
+        self.engine = engine_of(self.host, {"kernel_args": declared}, known)
 
     def plan(self) -> Plan:
         return self.engine.plan("rig", [self.deploy])

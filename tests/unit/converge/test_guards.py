@@ -9,37 +9,22 @@ import pytest
 from rigops import assets
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.kernel_line import TUNED as TUNED_FILE
-from rigops.concerns.preconditions import root
-from rigops.concerns.preconditions.root import Root
-from rigops.converge.connector import HostChannel, RigopsConnector
-from rigops.converge.engine import Engine
+from rigops.converge.connector import RigopsConnector
 from rigops.converge.errors import DeployError
 from rigops.facts.files import FileFound
-from rigops.facts.sections import (
-    Boot,
-    Bootloader,
-    CommandLine,
-    Firmware,
-    Modprobe,
-    Pci,
-    Processes,
-    RigopsState,
-    SectionFact,
-)
 from rigops.plan.context import Consent
-from rigops.probe.sections import boot as boot_section
-from rigops.probe.sections import firmware, modprobe, pci, proc_cmdline, processes
 from rigops.probe.sections.rigops_state import Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
-from rigops.transport import Connection, Privilege
 from rigops.transport.local import LocalConnection
 from tests.unit.converge.fakes import FakeHost
+from tests.unit.converge.known_host import GUARD_PATHS, boot_facts, engine_of, guarded
 from tests.unit.converge.test_kernel_args import boot, ours
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rigops.plan.change import Plan
+    from rigops.transport import Connection
     from rigops.transport.connection import Execution
 
 KERNEL_ARGS = assets.find("deploys") / "kernel_args.py"
@@ -75,26 +60,16 @@ class Rig:
         **answers: str,
     ) -> None:
         self.host = FakeHost()
-        self.engine = Engine({"rig": {"kernel_args": declared, "kernel_trial": "off"}})
-        channel = HostChannel(reached or self.host, Privilege("root"))
-        known: list[tuple[type[SectionFact[Any]], object]] = [
-            (Bootloader, bootloader),
-            (RigopsState, state or StateFacts()),
-            (Boot, boot_section.Boot(virtualization="none")),
-            (CommandLine, proc_cmdline.parse(answers.get("command_line", "ro quiet"))),
-        ]
-        if looked:
-            file = answers.get("tuned")
-            known += [
-                (Pci, pci.parse(answers.get("pci", ""))),
-                (Modprobe, modprobe.Modprobe()),
-                (Firmware, firmware.parse(answers.get("firmware", ""))),
-                (Root, root.RootFacts(file_system=answers.get("root", "ext4"))),
-                (Processes, processes.parse(answers.get("processes", "== ls -l /proc/[0-9]*/fd"))),
-            ]
-            found = {TUNED_FILE: FileFound(Present("0" * 64, 0o644), file)} if file else {}
-            channel.cache.seed_files([TUNED_FILE], found)
-        self.engine.attach("rig", channel, known)
+        data = {"kernel_args": declared, "kernel_trial": "off"}
+        known = boot_facts(bootloader, state, line=answers.get("command_line", "ro quiet"))
+        tuned = answers.get("tuned")
+        self.engine = engine_of(
+            reached or self.host,
+            data,
+            known | (guarded(**answers) if looked else {}),
+            GUARD_PATHS if looked else (),
+            {TUNED_FILE: FileFound(Present("0" * 64, 0o644), tuned)} if tuned else None,
+        )
 
     def plan(self, deploy: Path = KERNEL_ARGS) -> Plan:
         return self.engine.plan("rig", [deploy])

@@ -10,9 +10,6 @@ import pytest
 
 from rigops import assets
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.concerns.kernel_args.kernel_line import TUNED
-from rigops.concerns.preconditions import root
-from rigops.concerns.preconditions.root import Root
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
@@ -20,15 +17,12 @@ from rigops.facts.sections import (
     Boot,
     Bootloader,
     CommandLine,
-    Firmware,
-    Modprobe,
-    Pci,
     RigopsState,
     SectionFact,
 )
 from rigops.ownership.ownership import OwnedFile, Ownership
 from rigops.plan.context import Consent
-from rigops.probe.sections import firmware, modprobe, pci, proc_cmdline
+from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.boot import Boot as BootIdFacts
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
@@ -37,6 +31,7 @@ from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.record.kernel_arguments import read_leaving
 from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
+from tests.unit.converge.known_host import GUARD_PATHS, boot_facts, engine_of, guarded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,20 +70,9 @@ class Rig:
         self, declared: list[str] | None, facts: BootFacts, state: StateFacts | None = None
     ) -> None:
         self.host = FakeHost()
-        self.engine = Engine({"rig": {"kernel_args": declared, "kernel_trial": "off"}})
-        channel = HostChannel(self.host, Privilege("root"))
-        known: list[tuple[type[SectionFact[Any]], object]] = [
-            (Boot, BootIdFacts(boot_id=BOOT_ID)),
-            (Bootloader, facts),
-            (RigopsState, state or StateFacts()),
-            (CommandLine, proc_cmdline.parse("root=UUID=1 ro quiet")),
-            (Firmware, firmware.parse("")),
-            (Modprobe, modprobe.Modprobe()),
-            (Pci, pci.Pci()),
-            (Root, root.RootFacts()),
-        ]
-        channel.cache.seed_files([TUNED], {})
-        self.engine.attach("rig", channel, known)
+        known = boot_facts(facts, state, boot_id=BOOT_ID) | guarded()
+        data = {"kernel_args": declared, "kernel_trial": "off"}
+        self.engine = engine_of(self.host, data, known, GUARD_PATHS)
 
     def plan(self) -> Plan:
         planned = self.engine.plan("rig", [DEPLOY])

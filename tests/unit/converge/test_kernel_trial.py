@@ -14,22 +14,17 @@ from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.operations import TrialConditions as Ground
 from rigops.concerns.kernel_args.trial_boot.conditions import Conditions, Grub
 from rigops.concerns.kernel_args.trial_boot.parts import PROGRAM, UNIT_FILE
-from rigops.converge.connector import HostChannel
-from rigops.converge.engine import Engine
 from rigops.facts.files import FileFound
-from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
 from rigops.ownership.ownership import OwnedFile, Ownership
 from rigops.plan.context import Consent, TrialOptions
-from rigops.probe.sections import proc_cmdline
-from rigops.probe.sections.boot import Boot as BootIdFacts
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
 from rigops.probe.sections.rigops_state import ARGUMENTS, Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.record.kernel_arguments import Arguments, arguments_document, read_arguments
 from rigops.record.trial_boot import LOG
-from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
+from tests.unit.converge.known_host import boot_facts, engine_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,19 +111,15 @@ class Rig:
         deploy: Path = DEPLOY,
     ) -> None:
         self.host, self.deploy = FakeHost(), deploy
-        self.engine = Engine({"rig": {"kernel_args": declared}})
-        channel = HostChannel(self.host, Privilege("root"))
-        known: list[tuple[type[SectionFact[Any]], object]] = [
-            (Boot, BootIdFacts(boot_id=boot_id)),
-            (Bootloader, boot(drop_in)),
-            (RigopsState, found or StateFacts()),
-            (CommandLine, proc_cmdline.parse(running)),
-            (Ground, ground),
-        ]
-        paths = [CUSTOM, PROGRAM, UNIT_FILE, LOG]
-        text = FileFound(Present("0" * 64, 0o644), log) if log is not None else None
-        channel.cache.seed_files(paths, {LOG: text} if text else {})
-        self.engine.attach("rig", channel, known)
+        known = boot_facts(boot(drop_in), found, line=running, boot_id=boot_id)
+        files = {LOG: FileFound(Present("0" * 64, 0o644), log)} if log is not None else {}
+        self.engine = engine_of(
+            self.host,
+            {"kernel_args": declared},
+            known | {Ground: ground},
+            [CUSTOM, PROGRAM, UNIT_FILE, LOG],
+            files,
+        )
 
     def plan(self, consent: Consent = CONSENT, **options: Any) -> Plan:
         trial = replace(OPTIONS, **options)

@@ -9,8 +9,7 @@ import pytest
 from pyinfra.context import host
 
 from rigops.concerns import registry
-from rigops.concerns.concern import Concern, HostRequest
-from rigops.concerns.inventory_specs import InventorySpecs
+from rigops.concerns.concern import Concern, HostRequest, InventorySpecs
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.converge.fleet_run import FleetRun

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import given, settings
@@ -11,29 +11,14 @@ from hypothesis import strategies as some
 
 from rigops import assets
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.concerns.kernel_args.kernel_line import TUNED
-from rigops.concerns.preconditions import root
-from rigops.concerns.preconditions.root import Root
-from rigops.converge.connector import HostChannel
-from rigops.converge.engine import Engine
 from rigops.doctor.registry import examine
-from rigops.facts.sections import (
-    Boot,
-    Bootloader,
-    CommandLine,
-    Firmware,
-    Modprobe,
-    Pci,
-    RigopsState,
-    SectionFact,
-)
 from rigops.plan.context import Consent
-from rigops.probe.sections import boot, firmware, modprobe, pci, proc_cmdline
+from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
-from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
+from tests.unit.converge.known_host import GUARD_PATHS, boot_facts, engine_of, guarded
 from tests.unit.converge.test_kernel_args import BOOT_ID, ours
 from tests.unit.doctor.examining import catalog, check_of, snapshot_of, spec
 
@@ -125,20 +110,9 @@ ROWS: Final = {
 
 
 def by_plan(row: Row) -> str:
-    engine = Engine({"rig": {**row.keys, "kernel_trial": "off"}})
-    channel = HostChannel(FakeHost(), Privilege("root"))
-    known: list[tuple[type[SectionFact[Any]], object]] = [
-        (Boot, boot.Boot(boot_id=BOOT_ID)),
-        (Bootloader, row.boots),
-        (RigopsState, row.state),
-        (CommandLine, proc_cmdline.parse(row.line)),
-        (Firmware, firmware.parse("")),
-        (Modprobe, modprobe.Modprobe()),
-        (Pci, pci.Pci()),
-        (Root, root.RootFacts()),
-    ]
-    channel.cache.seed_files([TUNED], {})
-    engine.attach("rig", channel, known)
+    known = boot_facts(row.boots, row.state, line=row.line, boot_id=BOOT_ID) | guarded()
+    data = {**row.keys, "kernel_trial": "off"}
+    engine = engine_of(FakeHost(), data, known, GUARD_PATHS)
     planned = engine.plan("rig", [assets.find("deploys") / "kernel_args.py"], consent=Consent())
     if planned.blocked:
         return "blocked"

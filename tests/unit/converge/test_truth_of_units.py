@@ -13,7 +13,7 @@ from rigops import assets
 from rigops.concerns.monitoring import operations as monitoring
 from rigops.concerns.monitoring.facts import Monitoring, MonitoringHost
 from rigops.concerns.thermal_guard import operations as guard
-from rigops.concerns.thermal_guard.facts import HostPython, PythonFact
+from rigops.concerns.thermal_guard.operations import PythonFact
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.doctor.registry import examine
@@ -55,7 +55,7 @@ def planned(concern: str, declared: Mapping[str, object], state: rigops_state.Ri
     known: list[tuple[type[SectionFact[Any]], object]] = [
         (RigopsState, state),
         (Smi, rig(RTX3090)[SMI].or_empty),
-        (PythonFact, HostPython(version=PYTHON)),
+        (PythonFact, PYTHON),
         (MonitoringHost, Monitoring(python=PYTHON, commands=("ExecStart=",), debian_folder=FOLDER)),
     ]
     channel.cache.seed_files(PATHS, {})

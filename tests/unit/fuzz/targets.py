@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops import catalog
-from rigops.concerns.acs import facts as acs
+from rigops.concerns.acs import operations as acs
 from rigops.concerns.kernel_args.trial_boot import conditions
 from rigops.doctor.notes import of_paste
 from rigops.doctor.registry import CHECKS, examine

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.concerns.acs import facts
+from rigops.concerns.acs import operations
 from rigops.concerns.acs.state import AcsPorts, judge_ports
 from rigops.hostside.packing import pack
 from tests.lab.silicon.rigsim import pci_config
@@ -133,7 +133,7 @@ class Machine:
     def shown(self) -> AcsPorts:
         done = self.run("show")
         assert (done.returncode, done.stderr) == (0, "")
-        return facts.parse(done.stdout)
+        return operations.parse(done.stdout)
 
 
 @pytest.fixture(params=SHELLS_WHERE_SLOW)

@@ -16,9 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from rigops.concerns.monitoring.checking.exposition import exposition
-from rigops.concerns.monitoring.checking.findings import Found, merged, parse_answer
-from rigops.concerns.monitoring.checking.news import news, parse_entries
+from rigops.concerns.monitoring.checking.findings import (
+    Found,
+    exposition,
+    merged,
+    news,
+    parse_answer,
+    parse_entries,
+)
 from rigops.hostside.packing import pack
 from rigops.preflight.found import HostFound, PairFound
 from rigops.preflight.headline import NO_P2P

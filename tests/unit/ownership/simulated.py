@@ -7,13 +7,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from rigops.ownership.ownership import (
-    Conflict,
     Forget,
     Ownership,
     Previous,
-    Remove,
-    Restore,
     Step,
+    Undo,
     WantedFile,
     Write,
     reconcile,
@@ -82,17 +80,17 @@ class Host:
 
     def _writes(self, step: Step, contents: Mapping[str, File]) -> Iterator[Callable[[], None]]:
         match step:
-            case Write(record=record, backup=backup) | Conflict(record=record, backup=backup):
+            case Write(record=record, backup=backup):
                 if backup:
                     yield lambda: self._back_up(record.path, backup)
                 yield lambda: self._remember(step)
                 yield lambda: self.files.update({record.path: contents[record.path]})
-            case Restore(owned=owned, previous=previous):
-                earlier = File(self.previous[previous.name], previous.mode)
-                yield lambda: self.files.update({owned.path: earlier})
-                yield lambda: self._remember(step)
-            case Remove(owned=owned):
-                yield lambda: self._delete(owned.path)
+            case Undo(owned=owned):
+                if previous := owned.previous:
+                    earlier = File(self.previous[previous.name], previous.mode)
+                    yield lambda: self.files.update({owned.path: earlier})
+                else:
+                    yield lambda: self._delete(owned.path)
                 yield lambda: self._remember(step)
             case Forget():
                 yield lambda: self._remember(step)

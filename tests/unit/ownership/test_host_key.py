@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.ownership.file_work import Effect, FileWork, script
-from rigops.ownership.host_key import key_made
+from rigops.ownership.owned_files import key_made
 from rigops.ownership.ownership import MADE, Make, OwnedFile, Ownership, Show, reconcile
 from rigops.probe.sections.rigops_state import RECORD, Present
 from tests.unit.programs import needed

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from rigops.errors import RigopsError
-from rigops.ownership.ownership import InPlace, OwnedFile, Ownership, Previous, Remove, Show, Write
-from rigops.probe.sections.rigops_state import RECORD, Present, RigopsState
+from rigops.ownership.ownership import InPlace, OwnedFile, Ownership, Previous, Show, Undo, Write
+from rigops.probe.sections.rigops_state import RECORD, RigopsState
 from rigops.probe.sections.rigops_traces import Trace
 from tests.unit.ownership.simulated import digest_of
 
@@ -130,9 +130,9 @@ def test_a_path_that_is_listed_twice_is_refused() -> None:
 def test_the_record_follows_the_steps() -> None:
     written = Ownership().after(Write(NEW, before=None, backup=None))
     assert written == Ownership({NEW.path: NEW})
-    assert written.after(Remove(NEW)) == Ownership()
-    assert written.after(InPlace(NEW.path, NEW.concern, foreign=False)) == written
-    assert written.after(Show(NEW, Present(digest_of("x"), 0o644))) == written
+    assert written.after(Undo(NEW)) == Ownership()
+    assert written.after(InPlace()) == written
+    assert written.after(Show(NEW)) == written
     assert written.without(NEW.path) == Ownership()
 
 

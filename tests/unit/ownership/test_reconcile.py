@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 
 from rigops.errors import RigopsError
 from rigops.ownership.ownership import (
-    Conflict,
     Forget,
     InPlace,
     OwnedFile,
     Ownership,
-    Remove,
-    Restore,
     Show,
     Step,
+    Undo,
     WantedFile,
     Write,
     previous_of,
@@ -61,7 +59,7 @@ def test_what_somebody_had_there_is_kept_aside() -> None:
 
 
 def test_a_foreign_file_that_already_satisfies_stays_foreign() -> None:
-    assert step_for(None, OURS, OURS) == InPlace(PATH, "acs", foreign=True)
+    assert step_for(None, OURS, OURS) == InPlace()
     assert step_for(None, None, OURS) is None
 
 
@@ -73,7 +71,7 @@ def test_a_foreign_file_with_the_wrong_mode_does_not_satisfy() -> None:
 
 
 def test_ours_and_unchanged_is_previous_of() -> None:
-    assert step_for(OWNED, OURS, OURS) == InPlace(PATH, "acs", foreign=False)
+    assert step_for(OWNED, OURS, OURS) == InPlace()
 
 
 def test_a_changed_declaration_is_written_and_needs_no_copy_of_ours() -> None:
@@ -101,12 +99,15 @@ def test_ours_but_deleted_is_written_again() -> None:
 
 def test_what_somebody_changed_is_shown_kept_aside_and_overwritten() -> None:
     edited = EDITED.present()
-    assert step_for(OWNED, OURS, EDITED) == Conflict(OWNED, edited, previous_of(PATH, edited))
+    assert step_for(OWNED, OURS, EDITED) == Write(
+        OWNED, edited, previous_of(PATH, edited), by_hand=True
+    )
 
 
 def test_what_is_put_back_in_the_end_is_what_was_there_before_rigops() -> None:
     step = step_for(OWNED_OVER_THEIRS, OURS, EDITED)
-    assert isinstance(step, Conflict)
+    assert isinstance(step, Write)
+    assert step.by_hand
     assert step.record.previous == KEPT
     assert step.backup != KEPT
 
@@ -118,22 +119,22 @@ def test_what_somebody_changed_to_just_what_is_wanted_is_no_conflict() -> None:
 
 
 def test_no_longer_wanted_is_removed() -> None:
-    assert step_for(OWNED, None, OURS) == Remove(OWNED)
+    assert step_for(OWNED, None, OURS) == Undo(OWNED)
 
 
 def test_no_longer_wanted_gives_back_what_was_there() -> None:
-    assert step_for(OWNED_OVER_THEIRS, None, OURS) == Restore(OWNED_OVER_THEIRS, KEPT)
+    assert step_for(OWNED_OVER_THEIRS, None, OURS) == Undo(OWNED_OVER_THEIRS)
 
 
 def test_no_longer_wanted_gives_back_the_mode_even_of_equal_content() -> None:
     open_to_all = previous_of(PATH, File("ours", 0o666).present())
     owned = replace(OWNED, previous=open_to_all)
-    assert step_for(owned, None, OURS) == Restore(owned, open_to_all)
+    assert step_for(owned, None, OURS) == Undo(owned)
     assert step_for(owned, None, File("ours", 0o666)) == Forget(owned)
 
 
 def test_no_longer_wanted_but_changed_by_somebody_is_left_and_shown() -> None:
-    assert step_for(OWNED, None, EDITED) == Show(OWNED, EDITED.present())
+    assert step_for(OWNED, None, EDITED) == Show(OWNED)
 
 
 @pytest.mark.parametrize("owned", [OWNED, OWNED_OVER_THEIRS])
@@ -152,7 +153,7 @@ def test_recorded_but_never_written_and_no_longer_wanted_is_forgotten() -> None:
 
 def test_an_interrupted_change_of_ours_is_not_taken_for_somebodys() -> None:
     assert step_for(OWNED_NEXT, OURS_NEXT, OURS) == Write(OWNED_NEXT, OURS.present(), None)
-    assert step_for(OWNED_NEXT, None, OURS) == Remove(OWNED_NEXT)
+    assert step_for(OWNED_NEXT, None, OURS) == Undo(OWNED_NEXT)
 
 
 @pytest.mark.parametrize("wanted", [OURS, None])
@@ -179,7 +180,7 @@ def test_what_is_wanted_comes_before_what_is_taken_back() -> None:
         {"/etc/a": OURS.present(), "/etc/b": None, "/etc/c": None},
         selected=("acs",),
     )
-    assert [type(step) for step in steps] == [Write, Write, Remove]
+    assert [type(step) for step in steps] == [Write, Write, Undo]
     assert [step.record.path for step in steps if isinstance(step, Write)] == paths[1:]
 
 
@@ -331,7 +332,7 @@ def test_a_foreign_file_of_another_owner_does_not_satisfy_and_comes_back_as_it_w
     assert step.backup == previous_of(PATH, found)
     taken = Ownership.parse(Ownership({PATH: step.record}).to_json())
     (undone,) = reconcile(taken, {}, {PATH: OURS.present()}, selected=CONCERNS)
-    assert isinstance(undone, Restore)
+    assert isinstance(undone, Undo)
     (done,) = reconcile(taken, {}, {PATH: found}, selected=CONCERNS)
     assert isinstance(done, Forget)
 
@@ -342,4 +343,4 @@ def test_what_is_no_file_is_never_taken_for_ours(kind: str) -> None:
 
     (step,) = reconcile(Ownership({PATH: OWNED}), {}, {PATH: found}, selected=CONCERNS)
 
-    assert step == Show(OWNED, found)
+    assert step == Show(OWNED)

@@ -14,7 +14,6 @@ from rigops.packages.request import (
     not_to_be_configured,
     old_lists,
     unfinished,
-    without_apt,
 )
 from rigops.plan.change import Package
 from tests.unit.packages.test_apt_simulated import fixture
@@ -126,20 +125,3 @@ def test_old_lists_are_told_and_newer_ones_are_not() -> None:
     )
     assert old_lists(Simulated(lists_age_s=30 * day)) is None
     assert old_lists(Simulated()) is None
-
-
-def test_a_host_without_apt_gets_commands_only_where_the_names_are_the_same() -> None:
-    arch, fedora = DpkgState(manager="pacman"), DpkgState(manager="dnf")
-
-    assert without_apt(PackageRequest({"snapper": None, "btrbk": None}, ("dkms",)), arch).endswith(
-        "by hand: sudo pacman -S btrbk snapper && sudo pacman -R dkms"
-    )
-    assert without_apt(PackageRequest({"snapper": "1.2"}), fedora).endswith(
-        "sudo dnf install snapper (in these versions: snapper 1.2)"
-    )
-    assert (
-        "install" not in without_apt(PackageRequest({"libnccl2": "2.18"}), fedora).partition(";")[2]
-    )
-    assert "; by hand: libnccl2 2.18" in without_apt(
-        PackageRequest({"libnccl2": "2.18"}), DpkgState()
-    )

@@ -21,7 +21,7 @@ NAME: Final = "acs"
 
 
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
-    from rigops.concerns.acs.facts import Acs
+    from rigops.concerns.acs.operations import Acs
 
     return (Acs,) if spec.acs_redirect == "off" else ()
 

@@ -35,7 +35,7 @@ _GOVERNORS: Final = (
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
     from rigops.facts.sections import Boot, CpuFreq, Units
 
-    is_declared = spec.cpu_max_freq is not None or spec.cpu_governor is not None
+    is_declared = Declared(spec.cpu_governor, spec.cpu_max_freq) != Declared()
     return (CpuFreq, Boot, Units) if is_declared else ()
 
 
@@ -60,9 +60,8 @@ def _states(spec: RigSpec, snapshot: HostSnapshot, _: Catalog) -> Sequence[State
 def _self_check(spec: RigSpec) -> Sequence[str]:
     from rigops.hostside.packing import installed_at
 
-    if spec.cpu_governor is None and spec.cpu_max_freq is None:
-        return ()
-    return (installed_at(NAME), "check", spec.cpu_governor or "-", str(spec.cpu_max_freq or "-"))
+    declared = Declared(spec.cpu_governor, spec.cpu_max_freq)
+    return () if declared == Declared() else (installed_at(NAME), "check", *declared.words)
 
 
 def _records() -> tuple[HostRecord, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.cpu_tuning.state import (
     ACPI,
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.cpufreq import CpuFreq, Policy
     from rigops.probe.sections.units import Units
     from rigops.probe.snapshot import HostSnapshot
-
-Key = TypeVar("Key", bound=Hashable)
 
 # The probe asks for these units by name.
 _DAEMONS: Final[Mapping[str, str]] = {
@@ -71,14 +69,13 @@ def headlines(pending: Iterable[State], *, is_declared: bool = True) -> Iterator
 
     `is_declared`: whether anything of the concern is; else the plan says of all that it is not.
     """
-    alike = dict.fromkeys((_short(one.name), one.now, one.wanted, one.status) for one in pending)
-    for name, now, wanted, status in alike:
+    alike = dict.fromkeys(
+        (one.name.endswith("governor"), one.now, one.wanted, one.status) for one in pending
+    )
+    for is_governor, now, wanted, status in alike:
+        name = "CPU governor" if is_governor else "highest CPU frequency"
         gone = " (no longer declared here)" if is_declared and status == LEFT_OVER else ""
         yield f"{name} {now} -> {wanted}{gone}"
-
-
-def _short(name: str) -> str:
-    return "CPU governor" if name.endswith("governor") else "highest CPU frequency"
 
 
 def states(declared: Declared, snapshot: HostSnapshot) -> list[State]:
@@ -97,10 +94,9 @@ def notices(declared: Declared, found: CpuFreq) -> Iterator[str]:
     policies = in_use(found)
     khz = declared.khz
     if khz:
-        alike = _alike(policies, lambda one: (one.driver, one.steps_khz, one.most_khz))
-        for (_, steps, _), numbers in alike:
-            policy = next(one for one in policies if one.number == numbers[0])
-            held = held_khz(policy, khz)
+        kinds = {(one.driver, one.steps_khz, one.most_khz): one for one in reversed(policies)}
+        for policy in reversed(kinds.values()):
+            held, steps = held_khz(policy, khz), policy.steps_khz
             if held is None or not steps:
                 continue
             if held != khz:
@@ -128,16 +124,6 @@ def _boost(held: int, steps: Sequence[int]) -> str:
     lower = [step for step in steps if step < held]
     fix = f": a limit of {frequency(max(lower))} would end that" if lower else ""
     return f"boost stays: {frequency(held)} is the highest P-state, above which it still goes{fix}"
-
-
-def _alike(
-    policies: Sequence[Policy], by: Callable[[Policy], Key]
-) -> Iterator[tuple[Key, list[int]]]:
-    """The numbers of those that have the same."""
-    found: dict[Key, list[int]] = {}
-    for one in policies:
-        found.setdefault(by(one), []).append(one.number)
-    yield from found.items()
 
 
 def rivals(units: Units) -> Iterator[str]:

@@ -7,24 +7,22 @@ the driver. It records what it changes, so that undoing is exact.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.cpu_tuning import NAME as CONCERN
 from rigops.concerns.cpu_tuning import decide
 from rigops.concerns.cpu_tuning.state import Declared
+from rigops.concerns.live_settings import LiveSettings, settings_live, settings_undone
 from rigops.concerns.state import REFUSED, UNKNOWN
 from rigops.facts.sections import Boot, CpuFreq, RigopsState, Units
-from rigops.hostside.packing import installed_at, pack
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.hostside.packing import installed_at
 from rigops.ownership.owned_files import owned_program, owned_unit, undo_undeclared
 from rigops.ownership.ownership import Ownership
-from rigops.plan.change import Change
 from rigops.plan.commands import blockers
-from rigops.plan.context import announce, headline, housekeeping, may_undo, notice, warning
+from rigops.plan.context import notice, warning
 from rigops.probe.sections.rigops_state import STATE
 from rigops.rendering import render
 
@@ -34,14 +32,13 @@ if TYPE_CHECKING:
 
 UNIT: Final = "rigops-cpu-tuning.service"
 _INSTALLED: Final = installed_at(CONCERN)
-_NOT_DECLARED: Final = "-"
 
 
 def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
     """Have these on every policy; what is no longer declared is undone."""
     declared = Declared(governor, khz)
     if declared == Declared():
-        policies_undone(name="CPU policies")
+        settings_undone(name="CPU policies", settings=_settings(declared), verb="back")
         undo_undeclared(name="Undo undeclared settings", concern=CONCERN, declared=False)
         return
     found = host.get_fact(CpuFreq)
@@ -67,7 +64,7 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
         notice(host, CONCERN, text)
     for text in decide.rivals(host.get_fact(Units)):
         warning(host, CONCERN, text)
-    words = (governor or _NOT_DECLARED, str(khz or _NOT_DECLARED))
+    words = declared.words
     owned_program(name=_INSTALLED, concern=CONCERN, program=CONCERN)
     owned_unit(
         name=UNIT,
@@ -78,62 +75,25 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
         ),
         stays_active=False,
     )
-    policies_live(
+    settings_live(
         name="CPU policies",
-        declared=declared,
+        settings=_settings(declared),
         command=shlex.join((_INSTALLED, "set", *words)),
+        unit=UNIT,
     )
     undo_undeclared(name="Undo undeclared settings", concern=CONCERN)
 
 
-@operation()
-def policies_live(*, declared: Declared, command: str) -> Generator[FileWorkCommand, None, None]:
-    """Have every policy as declared. It comes after the program and the unit.
-
-    + declared: None is undeclared
-    + command: brings all of it about
-    """
-    pending = [state for state in _judged(declared) if state.is_to_change]
-    if not pending:
-        host.noop("every CPU policy is as declared")
-        return
-    for text in decide.headlines(pending):
-        headline(host, CONCERN, text)
-    for state in pending:
-        _announce(state)
-    # The program itself as well: it names the policy that refuses, where a unit only fails.
-    work = FileWork(
-        before=Ownership.from_state(host.get_fact(RigopsState)),
-        more_effects=(Effect(command, unit=UNIT),),
+def _settings(declared: Declared) -> LiveSettings:
+    return LiveSettings(
+        concern=CONCERN,
+        states=lambda: _judged(declared),
+        headlines=partial(decide.headlines, is_declared=declared != Declared()),
+        subject=lambda state: state.name,
+        touches=frozenset({CpuFreq, RigopsState}),
     )
-    yield FileWorkCommand(work, touches=frozenset({CpuFreq, RigopsState}))
-
-
-@operation()
-def policies_undone() -> Generator[FileWorkCommand, None, None]:
-    """Undo what was set since the boot. An ``undo_undeclared`` of the files comes after it."""
-    owned = Ownership.from_state(host.get_fact(RigopsState))
-    ours = owned.paths_of(CONCERN)
-    if not ours or not may_undo(host, CONCERN, ours):
-        host.noop("nothing was set that is to be undone")
-        return
-    housekeeping(host, CONCERN, "what was set since the boot")
-    pending = [state for state in _judged(Declared()) if state.is_to_change]
-    for text in decide.headlines(pending, is_declared=False):
-        headline(host, CONCERN, text)
-    for state in pending:
-        _announce(state)
-    # Not the installed one, which somebody may have changed.
-    command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "back"))
-    work = FileWork(before=owned, more_effects=(Effect(command),))
-    yield FileWorkCommand(work, touches=frozenset({CpuFreq, RigopsState}))
 
 
 def _judged(declared: Declared) -> list[State]:
     records, boot_id = host.get_fact(RigopsState).records, host.get_fact(Boot).boot_id
     return decide.judged(declared, host.get_fact(CpuFreq), records, boot_id)
-
-
-def _announce(state: State) -> None:
-    change = Change(CONCERN, "setting", state.name, f"{state.now}\n", f"{state.wanted}\n")
-    announce(host, change)

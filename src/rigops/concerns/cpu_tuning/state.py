@@ -64,6 +64,11 @@ class Declared(NamedTuple):
     governor: str | None = None
     khz: int | None = None
 
+    @property
+    def words(self) -> tuple[str, str]:
+        """For the program."""
+        return self.governor or "-", str(self.khz or "-")
+
 
 class Before(NamedTuple):
     """A policy's value before rigops changed it; None: rigops did not change that."""

@@ -31,9 +31,12 @@ def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
 
 
 def _deploy(spec: RigSpec) -> None:
-    from rigops.concerns.gpu_tuning.operations import gpu_tuning
+    from rigops.concerns.gpu_tuning.operations import gpu_tuning, gpu_tuning_undeclared
 
-    gpu_tuning(persistence=spec.gpu_persistence, power=spec.gpu_power_limit, clocks=spec.gpu_clocks)
+    if _is_declared(spec):
+        gpu_tuning(spec)
+    else:
+        gpu_tuning_undeclared()
 
 
 def _needs() -> Sequence[Section[Any]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.catalog.model import Gpu
     from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.model import Clocks, PerGpu, PowerLimit
+    from rigops.inventory.spec.model import PerGpu, PowerLimit
     from rigops.probe.lost_cards import LostCard
     from rigops.probe.sections.pci import Pci
     from rigops.probe.smi.report import SmiGpu, SmiReport
@@ -70,16 +70,6 @@ class Tuning:
     refused: tuple[State, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Declared:
-    persistence: bool | None = None
-    power: PerGpu[PowerLimit] | None = None
-    clocks: PerGpu[Clocks] | None = None
-
-    def __bool__(self) -> bool:
-        return any(one is not None for one in (self.persistence, self.power, self.clocks))
-
-
 class _RefusedError(Exception):
     """Declared values that a card does not accept."""
 
@@ -111,9 +101,9 @@ def unreadable(report: SmiReport, lost: Iterable[LostCard] = ()) -> str:
     return f"no NVIDIA driver answers ({line}). fix: declare driver, or load the installed one"
 
 
-def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
-    blockers = [*_selection_errors("gpu_power_limit", declared.power, cards)]
-    blockers += _selection_errors("gpu_clocks", declared.clocks, cards)
+def resolve(spec: RigSpec, cards: Sequence[TunedCard]) -> Tuning:
+    blockers = [*_selection_errors("gpu_power_limit", spec.gpu_power_limit, cards)]
+    blockers += _selection_errors("gpu_clocks", spec.gpu_clocks, cards)
     uuids = uuids_of(card.identity for card in cards)
     wanted: list[Wanted] = []
     refusals: list[tuple[TunedCard, str, str]] = []
@@ -122,26 +112,26 @@ def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
         lines: list[Wanted] = []
         for setting, lines_of in (("power", _limit), ("graphics", _clocks)):
             try:
-                found = list(lines_of(declared, card, uuids))
+                found = list(lines_of(spec, card, uuids))
             except _RefusedError as error:
                 refusals.append((card, setting, str(error)))
                 continue
             lines += found
-        if lines and declared.persistence is False:
+        if lines and spec.gpu_persistence is False:
             text = (
                 f"gpu_persistence = False: without persistence {card.subject} forgets its power "
                 'limit and clocks. fix: declare "gpu_persistence": True, or drop them'
             )
             refusals.append((card, "persistence", text))
-        is_implied = bool(lines) and declared.persistence is None
+        is_implied = bool(lines) and spec.gpu_persistence is None
         if is_implied and card.smi.persistence is False:
             text = (
                 f"{card.subject}: persistence is turned on too, or the driver forgets power limit "
                 "and clocks with the last program"
             )
             notices.append((card, text))
-        if card.smi.persistence is not None and (is_implied or declared.persistence is not None):
-            value = "0" if declared.persistence is False else "1"
+        if card.smi.persistence is not None and (is_implied or spec.gpu_persistence is not None):
+            value = "0" if spec.gpu_persistence is False else "1"
             lines.insert(0, Wanted(card.key, card.identity.address, "persistence", value))
         if card.is_blackwell and any(one.setting == "memory" for one in lines):
             text = (
@@ -207,15 +197,17 @@ def _present(cards: Sequence[TunedCard], kind: str) -> str:
     return f"which has {have}. fix: write " + " or ".join(f'"{one}"' for one in written)
 
 
-def _limit(declared: Declared, card: TunedCard, uuids: frozenset[str]) -> Iterator[Wanted]:
-    power = choose(declared.power, card.identity, uuids).value if declared.power else None
+def _limit(spec: RigSpec, card: TunedCard, uuids: frozenset[str]) -> Iterator[Wanted]:
+    declared = spec.gpu_power_limit
+    power = choose(declared, card.identity, uuids).value if declared else None
     if power is not None:
         yield Wanted(card.key, card.identity.address, "power", f"{_watts(power, card):g}")
 
 
-def _clocks(declared: Declared, card: TunedCard, uuids: frozenset[str]) -> Iterator[Wanted]:
+def _clocks(spec: RigSpec, card: TunedCard, uuids: frozenset[str]) -> Iterator[Wanted]:
     where = (card.key, card.identity.address)
-    clocks = choose(declared.clocks, card.identity, uuids).value if declared.clocks else None
+    declared = spec.gpu_clocks
+    clocks = choose(declared, card.identity, uuids).value if declared else None
     if clocks is None:
         return
     if clocks.graphics_mhz:
@@ -326,12 +318,9 @@ def _application_instead(clocks: tuple[int, int], card: TunedCard) -> tuple[int,
 
 def states(spec: RigSpec, snapshot: HostSnapshot, catalog: Catalog) -> list[State]:
     """Without a check: what is in the way of all."""
-    declared = Declared(
-        persistence=spec.gpu_persistence, power=spec.gpu_power_limit, clocks=spec.gpu_clocks
-    )
     report, rigops = snapshot[SMI].or_empty, snapshot[RIGOPS_STATE]
     cards = find_cards(report, catalog)
-    tuning = resolve(declared, cards)
+    tuning = resolve(spec, cards)
     # Set values are known of the present boot alone, and where no record can be missing.
     boot_id = snapshot[BOOT].or_empty.boot_id if rigops.is_complete else None
     lost = lost_cards(snapshot).values()

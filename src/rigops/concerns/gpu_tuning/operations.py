@@ -7,35 +7,29 @@ is loaded again and after a suspend. It records what it sets, so that undoing is
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyinfra.api.operation import operation
 from pyinfra.context import host
 
+from rigops.concerns.concern import InventorySpecs
 from rigops.concerns.gpu_tuning import NAME as CONCERN
 from rigops.concerns.gpu_tuning import decide, power_budget
-from rigops.concerns.gpu_tuning.decide import Declared, TunedCard
 from rigops.concerns.gpu_tuning.state import WORDS, Wanted
 from rigops.concerns.host_catalog import catalog_of
-from rigops.concerns.inventory_specs import InventorySpecs
+from rigops.concerns.live_settings import LiveSettings, settings_live, settings_undone
 from rigops.concerns.nvidia_driver import NAME as DRIVER
 from rigops.concerns.preconditions import rivals
 from rigops.concerns.state import UNKNOWN
 from rigops.facts.sections import Boot, Pci, RigopsState, Smi, Units
-from rigops.hostside.packing import installed_at, pack
+from rigops.hostside.packing import installed_at
 from rigops.inventory.spec import RigSpec
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
 from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, undo_undeclared
-from rigops.ownership.ownership import Ownership
-from rigops.plan.change import Change, LaterChange
+from rigops.plan.change import LaterChange
 from rigops.plan.commands import blockers
 from rigops.plan.context import (
-    announce,
     announce_later,
-    headline,
-    housekeeping,
-    may_undo,
     notice,
     plan_of,
     provided,
@@ -47,8 +41,8 @@ from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
 
 if TYPE_CHECKING:
+    from rigops.concerns.gpu_tuning.decide import TunedCard
     from rigops.concerns.state import State
-    from rigops.inventory.spec.model import Clocks, PerGpu, PowerLimit
     from rigops.power import KnownCard
 
 PROGRAM: Final = installed_at(CONCERN)
@@ -66,27 +60,15 @@ _ABSENCES: Final[Mapping[str, str]] = {
 }
 
 
-def gpu_tuning(
-    *,
-    persistence: bool | None,
-    power: PerGpu[PowerLimit] | None,
-    clocks: PerGpu[Clocks] | None,
-) -> None:
+def gpu_tuning(spec: RigSpec) -> None:
     """Have these settings on the cards; what is no longer declared is undone."""
-    declared = Declared(persistence=persistence, power=power, clocks=clocks)
-    if not declared:
-        settings_undone(name="Settings of the cards")
-        undo_undeclared(
-            name="Undo undeclared settings", concern=CONCERN, declared=False, effects=_ABSENCES
-        )
-        return
     report = host.get_fact(Smi)
     lost = provided(host, LostCards) or LostCards()
     if reason := decide.unreadable(report, lost.cards):
-        _without_a_driver(declared, reason)
+        _without_a_driver(spec, reason)
         return
     cards = decide.find_cards(report, catalog_of(host))
-    tuning = decide.resolve(declared, cards)
+    tuning = decide.resolve(spec, cards)
     if tuning.blockers:
         blockers(name="Blockers", concern=CONCERN, reasons=tuning.blockers)
         return
@@ -121,7 +103,23 @@ def gpu_tuning(
         content=render("rigops-gpu-tuning.rules.j2", unit=UNIT),
         effect=_RELOAD_RULES,
     )
-    settings_live(name="Settings of the cards", wanted=tuning.wanted, cards=cards)
+    settings_live(
+        name="Settings of the cards",
+        settings=_settings(partial(_judged, tuning.wanted, cards)),
+        command=_APPLY,
+        unit=UNIT,
+    )
+
+
+def gpu_tuning_undeclared() -> None:
+    settings_undone(
+        name="Settings of the cards",
+        settings=_settings(lambda: _judged((), ())[::-1], is_declared=False),
+        verb="undo",
+    )
+    undo_undeclared(
+        name="Undo undeclared settings", concern=CONCERN, declared=False, effects=_ABSENCES
+    )
 
 
 def _notice_the_budget(cards: Sequence[KnownCard]) -> None:
@@ -137,14 +135,14 @@ def _notice_the_budget(cards: Sequence[KnownCard]) -> None:
         warning(host, CONCERN, text)
 
 
-def _without_a_driver(declared: Declared, reason: str) -> None:
+def _without_a_driver(spec: RigSpec, reason: str) -> None:
     """Nothing can be set yet. Where this run brings the driver, that comes after it."""
     plan = plan_of(host)
     is_coming = DRIVER in plan.packages_by or any(one == DRIVER for one, _ in plan.reboot_reasons)
     if not is_coming:
         blockers(name="The driver", concern=CONCERN, reasons=(reason,))
         return
-    for text in decide.foreseen(declared.power, host.get_fact(Pci), catalog_of(host)):
+    for text in decide.foreseen(spec.gpu_power_limit, host.get_fact(Pci), catalog_of(host)):
         notice(host, CONCERN, text)
     _notice_the_budget(power_budget.foreseen(host.get_fact(Pci), catalog_of(host)))
     when = "once the driver is loaded"
@@ -159,59 +157,18 @@ def _without_a_driver(declared: Declared, reason: str) -> None:
 
 def _judged(wanted: Sequence[Wanted], cards: Sequence[TunedCard]) -> list[State]:
     records, boot_id = host.get_fact(RigopsState).records, host.get_fact(Boot).boot_id
-    return decide.judged(wanted, cards, records, boot_id)
-
-
-@operation()
-def settings_live(
-    *, wanted: Sequence[Wanted], cards: Sequence[TunedCard]
-) -> Generator[FileWorkCommand, None, None]:
-    """Have every card as the table says. It comes after the table and the unit.
-
-    + wanted: the lines of the table
-    + cards: the cards as they are
-    """
-    states = _judged(wanted, cards)
+    states = decide.judged(wanted, cards, records, boot_id)
     for state in states:
         if state.status == UNKNOWN:
             notice(host, CONCERN, f"{state.subject}: {state.text}")
-    pending = [one for one in states if one.is_to_change]
-    if not pending:
-        host.noop("every card is as declared")
-        return
-    for text in decide.headlines(pending):
-        headline(host, CONCERN, text)
-    for one in pending:
-        _announce(one)
-    # The program itself as well: it names the card that refuses, where a unit only fails.
-    work = FileWork(
-        before=Ownership.from_state(host.get_fact(RigopsState)),
-        more_effects=(Effect(_APPLY, unit=UNIT),),
+    return states
+
+
+def _settings(states: Callable[[], Sequence[State]], *, is_declared: bool = True) -> LiveSettings:
+    return LiveSettings(
+        concern=CONCERN,
+        states=states,
+        headlines=partial(decide.headlines, is_declared=is_declared),
+        subject=lambda state: f"GPU {state.subject.removeprefix('gpu ')} {state.name}",
+        touches=frozenset({Smi}),
     )
-    yield FileWorkCommand(work, touches=frozenset({Smi}))
-
-
-@operation()
-def settings_undone() -> Generator[FileWorkCommand, None, None]:
-    """Undo what was set since the boot. An ``undo_undeclared`` of the files comes after it."""
-    owned = Ownership.from_state(host.get_fact(RigopsState))
-    ours = owned.paths_of(CONCERN)
-    if not ours or not may_undo(host, CONCERN, ours):
-        host.noop("nothing was set that is to be undone")
-        return
-    housekeeping(host, CONCERN, "what was set since the boot")
-    pending = _judged((), ())[::-1]
-    for text in decide.headlines(pending, is_declared=False):
-        headline(host, CONCERN, text)
-    for one in pending:
-        _announce(one)
-    # Not the installed one, which may have been changed.
-    command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "undo"))
-    work = FileWork(before=owned, more_effects=(Effect(command),))
-    yield FileWorkCommand(work, touches=frozenset({Smi}))
-
-
-def _announce(state: State) -> None:
-    subject = f"GPU {state.subject.removeprefix('gpu ')} {state.name}"
-    change = Change(CONCERN, "setting", subject, f"{state.now}\n", f"{state.wanted}\n")
-    announce(host, change)

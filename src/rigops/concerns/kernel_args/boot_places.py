@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import grub, grub_menu
 from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
@@ -40,28 +40,13 @@ class Part:
     unsettled: tuple[str, ...] | None = None  # all that may be there while they are changed
 
 
-class BootPlace(Protocol):
-    """May raise CannotEditError."""
-
-    @property
-    def title(self) -> str:
-        """The bootloader's name for people."""
-
-    @property
-    def foreign(self) -> tuple[str, ...]:
-        """The arguments of every normal boot that are not ours."""
-
-    @property
-    def written(self) -> tuple[str, ...]:
-        """The arguments of ours that are there now."""
-
-    def having(self, ours: tuple[str, ...]) -> Part:
-        """The change that makes exactly these part of every normal boot."""
-
-
 def place_of(
     boot: Bootloader, owned: Ownership, state: RigopsState, record: Arguments
 ) -> BootPlace | Blocker:
+    """`foreign`: the arguments of every normal boot that are not ours; `written`: ours that are.
+
+    `having`: the change that makes exactly these part of every normal boot; CannotEditError.
+    """
     configuration = configuration_of(boot)
     if isinstance(configuration, Blocker):
         return configuration
@@ -168,3 +153,6 @@ class Words:
     @property
     def _all(self) -> tuple[str, ...]:
         return self.configuration.arguments(self.files)
+
+
+BootPlace = DropIn | Words

@@ -9,9 +9,9 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.host_catalog import catalog_of
-from rigops.concerns.kernel_args import iommu, kernel_line, state
+from rigops.concerns.kernel_args import kernel_line, state
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.concerns.preconditions import firmware, vfio
+from rigops.concerns.preconditions import card_users, firmware
 from rigops.concerns.preconditions.guards import has_firmware_menus
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, Bootloader, CommandLine, Firmware, Pci, RigopsState
@@ -55,16 +55,18 @@ def consequences(wanted: tuple[str, ...], *, p2p: str | None) -> Iterator[str]:
 
 def _of_the_iommu(wanted: tuple[str, ...]) -> Iterator[str]:
     live = host.get_fact(CommandLine).arguments
-    coming = [one for one in vfio.of_the_iommu(wanted) if one not in live]
+    coming = [one for one in card_users.of_the_iommu(wanted) if one not in live]
     if not coming:
         return
     files = host.get_fact(Bootloader).files
     with_them = (*wanted, *(grub.foreign_arguments(files) if files else live))
     seen = host.get_fact(Firmware)
-    if has_firmware_menus() and (lacking := iommu.without_an_iommu(catalog_of(host), seen, coming)):
+    if has_firmware_menus() and (
+        lacking := kernel_line.without_an_iommu(catalog_of(host), seen, coming)
+    ):
         yield lacking
     else:
-        yield iommu.note(coming, with_them, seen)
+        yield kernel_line.passthrough_note(coming, with_them, seen)
 
 
 def reboot_reasons(concern: str, declared: tuple[str, ...] | None) -> Iterator[str]:

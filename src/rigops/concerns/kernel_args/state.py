@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.kernel_args import in_vain, kernel_line
+from rigops.concerns.kernel_args import kernel_line
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.json_fields import readable
 from rigops.ownership.ownership import Ownership
+from rigops.probe.kernel_arguments import words
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from rigops.record.kernel_arguments import read_arguments
 
@@ -15,6 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from rigops.probe.sections.rigops_state import RigopsState
+
+
+# Arguments that guides spread and no kernel knows, and what to declare instead.
+INSTEAD: Final = {
+    "amd_iommu=on": "AMD's IOMMU is on unless the BIOS or amd_iommu=off switches it off, so write "
+    "nothing for on, and iommu=pt for passthrough",
+    "pci=noacs": '"acs_redirect": "off" in the inventory is what stops the ports between the cards '
+    "from redirecting",
+}
+
+
+def known(argument: str) -> list[str]:
+    """The words of this argument that no kernel knows: `pci=` and others take lists."""
+    return [word for word in words(argument) if word in INSTEAD]
 
 
 def blockers(
@@ -25,7 +41,12 @@ def blockers(
     if not coming:
         return ()
     others = grub.foreign_arguments(files)
-    unknown = in_vain.blocker([one for one in coming if one not in others])
+    unknown = "; ".join(
+        f"{word} is an option of no kernel: take it out of kernel_args; {INSTEAD[word]}"
+        for argument in coming
+        if argument not in others
+        for word in known(argument)
+    )
     return (*filter(None, [unknown]), *kernel_line.blockers(coming, files))
 
 

@@ -24,17 +24,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from rigops.concerns.monitoring.checking.asking import Asker
-from rigops.concerns.monitoring.checking.exposition import exposition
 from rigops.concerns.monitoring.checking.findings import (
     Answer,
     Found,
+    as_entries,
     as_text,
     clean,
+    exposition,
     gravest,
     merged,
+    news,
+    parse_entries,
     unknown,
 )
-from rigops.concerns.monitoring.checking.news import as_entries, news, parse_entries
 from rigops.concerns.monitoring.checking.records import STATE, Records, seconds_of, stamp
 from rigops.concerns.monitoring.checking.settings import judge_cards_answer, judge_cpu
 from rigops.hostside.shared.work_under_way import work_under_way

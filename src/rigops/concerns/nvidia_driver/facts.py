@@ -97,10 +97,6 @@ def machine(host: Host, catalog: Catalog) -> Machine:
     )
 
 
-def vault_access(host: Host) -> VaultAccess | None:
-    return provided(host, VaultAccess)
-
-
 def recorded(host: Host) -> PinnedDriver | None:
     return record.pinned(host.get_fact(RigopsState).records.get(record.PATH))
 
@@ -108,7 +104,7 @@ def recorded(host: Host) -> PinnedDriver | None:
 def driver_answer(
     host: Host, spec: RigSpec, driver: DriverDeclaration, machine: Machine, catalog: Catalog
 ) -> DriverAnswer | Blocker:
-    vault = vault_access(host)
+    vault = provided(host, VaultAccess)
     facts = DriverFacts(
         machine=machine,
         catalog=catalog,
@@ -173,7 +169,7 @@ def _source(host: Host, spec: RigSpec, machine: Machine) -> str | Blocker:
         return ""
     if declared.kind == "dir":
         text = "plain pyinfra cannot bring packages from this machine"
-        return "" if vault_access(host) else Blocker(text, "use rigops apply")
+        return "" if provided(host, VaultAccess) else Blocker(text, "use rigops apply")
     if declared.kind == "deb822":
         return sources.deb822(declared.fields)
     offered, system = host.get_fact(DriverOffers), host.get_fact(OsRelease)

@@ -1,8 +1,14 @@
-"""Everything that decides over a host's driver, as far as one collection of sections brings it."""
+"""Everything that decides over a host's driver, as far as one collection of sections brings it.
+
+And the drivers that such a host could have.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timezone
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rigops.concerns.nvidia_driver import record
@@ -18,6 +24,7 @@ from rigops.concerns.nvidia_driver.resolver.host_facts import (
     machine_of,
     with_archive,
 )
+from rigops.concerns.nvidia_driver.resolver.options import choose
 from rigops.concerns.nvidia_driver.resolver.vault_sets import Pool, contents_of
 from rigops.inventory.spec import RigSpec
 from rigops.packages import sources
@@ -34,11 +41,13 @@ from rigops.probe.sections import (
 from rigops.vault.store import Store
 
 if TYPE_CHECKING:
-    from rigops.catalog.loader import Catalog
+    from rigops.catalog import Catalog
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
+    from rigops.concerns.nvidia_driver.resolver.options import Choice
     from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section
     from rigops.record.lockfile import LockedHost
+
 
 Facts = TypeVar("Facts")
 
@@ -133,3 +142,22 @@ def source_of(spec: RigSpec, machine: Machine) -> str | None:
 def _read(bundle: Bundle, section: Section[Facts]) -> Facts:
     collected = bundle.sections.get(section.name)
     return section.parse(collected.text if collected else "")
+
+
+def choice(
+    bundle: Bundle, catalog: Catalog, spec: RigSpec | None, locked: LockedHost | None
+) -> Choice:
+    today = datetime.now(timezone.utc).date()
+    return choose(driver_facts(bundle, catalog, spec, locked), today)
+
+
+def chooser(
+    bundle: Bundle, catalog: Catalog, spec: RigSpec | None, locked: LockedHost | None
+) -> Callable[[], Choice | None]:
+    """Nothing where the host did not answer all of it."""
+
+    @cache
+    def choose_driver() -> Choice | None:
+        return None if missing(bundle) else choice(bundle, catalog, spec, locked)
+
+    return choose_driver

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from rigops.probe.sections import modprobe
     from rigops.probe.sections.modprobe import Blacklisted, ModuleOption
 
+MODPROBE: Final = "/etc/modprobe.d/rigops-nvidia.conf"
+
 _DRIVER: Final = "nvidia"
 _COMPUTE: Final = "nvidia-uvm"
 _BLACKLISTS: Final = frozenset({"modprobe.blacklist", "module_blacklist"})
@@ -57,21 +59,21 @@ class FoundOptions:
     notices: tuple[str, ...] = ()  # other values, which do not count
 
 
-def options_beside(wanted: Mapping[str, Mapping[str, str]], own: str) -> FoundOptions:
+def options_beside(wanted: Mapping[str, Mapping[str, str]]) -> FoundOptions:
     """Conflicts that the declared options win are notices; the caller refuses the others."""
-    found = beside(wanted, host.get_fact(Modprobe), own)
+    found = beside(wanted, host.get_fact(Modprobe))
     for text in found.notices:
         notice(host, CONCERN, text)
     return found
 
 
-def blacklisted(own: str, *, is_coming: bool) -> tuple[str, ...]:
+def blacklisted(*, is_coming: bool) -> tuple[str, ...]:
     """Why the driver would not be loaded by the next boot.
 
     Where the driver stays as it is and is loaded, they are notices: something loads it by name.
     """
     found = (
-        *blacklists(host.get_fact(Modprobe), own),
+        *blacklists(host.get_fact(Modprobe)),
         *blacklists_at_boot(host.get_fact(CommandLine).arguments),
     )
     if is_coming or not host.get_fact(DriverLoaded).version:
@@ -126,23 +128,21 @@ def kernel_module(resolution: Resolution) -> str:
     return next((shape["module"] for shape in tesla), "nvidia")
 
 
-def beside(
-    wanted: Mapping[str, Mapping[str, str]], files: modprobe.Modprobe, own: str
-) -> FoundOptions:
-    """`wanted`: the declared options by the modules' real names. `own`: where they are written."""
+def beside(wanted: Mapping[str, Mapping[str, str]], files: modprobe.Modprobe) -> FoundOptions:
+    """`wanted`: the declared options by the modules' real names."""
     options: list[tuple[str, tuple[tuple[str, str], ...]]] = []
     blockers: list[str] = []
     notices: list[str] = []
     for module, pairs in wanted.items():
         ours = []
         for name, value in pairs.items():
-            others = _others(module, name, files, own)
+            others = _others(module, name, files)
             last = others[-1] if others else None
             against = [one for one in others if not _is(one.value, value)]
             declared = f"{module} {name}={value}"
             if last is None or last in against or not _is_same(last.module, module):
                 ours.append((name, value))
-            is_later = last and PurePosixPath(last.file).name > PurePosixPath(own).name
+            is_later = last and PurePosixPath(last.file).name > PurePosixPath(MODPROBE).name
             if last and last in against and (is_later or not _is_same(last.module, module)):
                 blockers.append(
                     f"{_place(last)}, which would override the declared {declared}: remove it from "
@@ -157,13 +157,13 @@ def beside(
     return FoundOptions(options=tuple(options), blockers=tuple(blockers), notices=tuple(notices))
 
 
-def blacklists(files: modprobe.Modprobe, own: str) -> tuple[str, ...]:
+def blacklists(files: modprobe.Modprobe) -> tuple[str, ...]:
     """The lines of other files because of which NVIDIA's driver would not load."""
     return tuple(
         f"{_place(one)}, so NVIDIA's driver does not load: remove that line, run "
         "`sudo update-initramfs -u -k all`, then this again"
         for one in files.blacklists
-        if one.file != own and _is_against(one)
+        if one.file != MODPROBE and _is_against(one)
     )
 
 
@@ -189,13 +189,13 @@ def _is_against(one: Blacklisted) -> bool:
     return name == _DRIVER or (name == _COMPUTE and one.kind != "blacklist")
 
 
-def _others(module: str, name: str, files: modprobe.Modprobe, own: str) -> list[ModuleOption]:
+def _others(module: str, name: str, files: modprobe.Modprobe) -> list[ModuleOption]:
     """In the order in which they count, but for our own file."""
     upstream = upstream_name(module)
     mine = [
         one
         for one in files.options
-        if one.file != own and one.name == name and upstream_name(one.module) == upstream
+        if one.file != MODPROBE and one.name == name and upstream_name(one.module) == upstream
     ]
     return sorted(mine, key=lambda one: not _is_same(one.module, module))
 

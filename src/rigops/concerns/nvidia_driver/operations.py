@@ -23,10 +23,9 @@ from rigops.concerns.nvidia_driver.facts import (
     has_owned,
     machine,
     recorded,
-    vault_access,
     with_added_sources,
 )
-from rigops.concerns.nvidia_driver.modprobe import blacklisted, options_beside
+from rigops.concerns.nvidia_driver.modprobe import MODPROBE, blacklisted, options_beside
 from rigops.concerns.nvidia_driver.modules import (
     PERSISTENCE_ABSENCE,
     driver_modules,
@@ -34,8 +33,9 @@ from rigops.concerns.nvidia_driver.modules import (
     persistence_daemon,
     subject,
 )
-from rigops.concerns.nvidia_driver.pin import driver_pinned
+from rigops.concerns.nvidia_driver.pin import driver_pinned, report_next_driver
 from rigops.concerns.nvidia_driver.record import PinnedDriver
+from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
 from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution, identity
 from rigops.concerns.nvidia_driver.run_file import (
     INSTALLERS_LOG,
@@ -46,7 +46,6 @@ from rigops.concerns.nvidia_driver.run_file import (
     run_file_driver,
     run_file_driver_removed,
 )
-from rigops.concerns.nvidia_driver.unpinned import report_next_driver
 from rigops.concerns.nvidia_driver.vault_source import (
     REMOVED,
     SOURCE_TEXT,
@@ -71,6 +70,7 @@ from rigops.plan.context import (
     may_undo,
     needs_reboot,
     notice,
+    provided,
 )
 from rigops.vault.fill import MOST_BYTES
 from rigops.vault.pinned_set import FOLDER
@@ -82,8 +82,6 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.machine import ModuleOptions
-
-MODPROBE: Final = "/etc/modprobe.d/rigops-nvidia.conf"
 
 _UPDATE: Final = "apt-get -q update >/dev/null"
 _INITRAMFS: Final = """\
@@ -127,9 +125,9 @@ def nvidia_driver(spec: RigSpec) -> None:
     if wanted.is_run_file and not found.from_vault and not is_in_place(seen, wanted):
         blockers(name="The .run file", concern=CONCERN, reasons=(_NO_RUN_FILE,))
         return
-    options = options_beside(_named(spec, wanted), MODPROBE)
+    options = options_beside(_named(spec, wanted))
     is_coming = _is_coming(seen, wanted)
-    if reasons := (*options.blockers, *blacklisted(MODPROBE, is_coming=is_coming)):
+    if reasons := (*options.blockers, *blacklisted(is_coming=is_coming)):
         blockers(name="Files of modprobe", concern=CONCERN, reasons=reasons)
         return
     _install(spec, seen, found, leaving)
@@ -303,7 +301,7 @@ def _options_of_the_installed(spec: RigSpec) -> str | Blocker | None:
         packages=there.installed,
         asked=(),
     )
-    found = options_beside(_named(spec, wanted), MODPROBE)
+    found = options_beside(_named(spec, wanted))
     if found.blockers:
         return Blocker("; ".join(found.blockers))
     return modprobe.modprobe_file(wanted, found.options, modprobe.kernel_module(wanted))
@@ -337,7 +335,7 @@ def _report_choice(wanted: Resolution) -> None:
     )
     for text in wanted.notes:
         notice(host, CONCERN, text)
-    access = vault_access(host)
+    access = provided(host, VaultAccess)
     if access is not None:
         notice(
             host,

@@ -13,7 +13,7 @@ from pyinfra import logger
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
-from rigops.concerns.preconditions import gpu_jobs, root, vfio
+from rigops.concerns.preconditions import card_users, root
 from rigops.concerns.preconditions.root import Root
 from rigops.facts.sections import Boot, CommandLine, Modprobe, Pci, Processes
 from rigops.plan.commands import blocked
@@ -30,7 +30,7 @@ def gpus_are_free(*, concern: str) -> Generator[StringCommand, None, None]:
     + concern: the deploy that would disrupt them
     """
     processes = host.get_fact(Processes)
-    jobs = gpu_jobs.jobs(processes)
+    jobs = card_users.jobs(processes)
     if jobs is None:
         yield blocked(host, concern, "the processes on the GPUs could not be read")
     elif jobs and not consent_of(host).interrupt:
@@ -38,7 +38,7 @@ def gpus_are_free(*, concern: str) -> Generator[StringCommand, None, None]:
         yield blocked(host, concern, reason)
     elif jobs:
         _report(concern, f"GPU jobs are interrupted: {', '.join(jobs)}")
-    elif desktops := gpu_jobs.desktops(processes):
+    elif desktops := card_users.desktops(processes):
         _report(concern, f"a desktop is interrupted: {', '.join(desktops)}")
 
 
@@ -67,11 +67,11 @@ def virtual_machines(*, arguments: Iterable[str] = (), because: str = "") -> str
     + because: any other change that concerns them, such as ``another driver``
     """
     live = host.get_fact(CommandLine).arguments
-    coming = [one for one in vfio.of_the_iommu(arguments) if one not in live]
+    coming = [one for one in card_users.of_the_iommu(arguments) if one not in live]
     reasons = [*coming, *([because] if because else [])]
     if not reasons:
         return ""
-    return vfio.warning(", ".join(reasons), host.get_fact(Pci), host.get_fact(Modprobe), live)
+    return card_users.warning(", ".join(reasons), host.get_fact(Pci), host.get_fact(Modprobe), live)
 
 
 def no_snapshot() -> str:

@@ -25,27 +25,19 @@ def _is_declared(spec: RigSpec) -> bool:
 
 
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
-    from rigops.concerns.thermal_guard.facts import PythonFact
+    from rigops.concerns.thermal_guard.operations import PythonFact
     from rigops.facts.sections import Smi
 
     return (Smi, PythonFact) if _is_declared(spec) else ()
 
 
 def _deploy(spec: RigSpec) -> None:
-    from rigops.concerns.thermal_guard.decide import Declared
     from rigops.concerns.thermal_guard.operations import guard_undeclared, thermal_guard
 
-    if not _is_declared(spec):
+    if _is_declared(spec):
+        thermal_guard(spec)
+    else:
         guard_undeclared()
-        return
-    declared = Declared(
-        limit=spec.thermal_limit,
-        hold_s=spec.thermal_hold,
-        action=spec.thermal_action,
-        loss=spec.thermal_sensor_loss,
-        has_notify=spec.notify is not None,
-    )
-    thermal_guard(declared)
 
 
 def _self_check(spec: RigSpec) -> Sequence[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rigops.dataclass import dataclass
-
 if TYPE_CHECKING:
+    from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import ThermalAction, ThermalLimit
     from rigops.probe.smi.report import SmiGpu, SmiReport
 
@@ -22,28 +21,9 @@ _UNITS: Final = {  # of the settings
 _GRAVE: Final = frozenset({"stop-jobs", "poweroff"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Declared:
-    """None: not declared."""
-
-    limit: ThermalLimit | None = None
-    hold_s: int | None = None
-    action: ThermalAction | None = None
-    loss: ThermalAction | None = None
-    has_notify: bool = True
-
-    @property
-    def last_step(self) -> ThermalAction:
-        return self.action or DEFAULT_STEP
-
-    @property
-    def last_of_loss(self) -> ThermalAction:
-        return self.loss or DEFAULT_STEP
-
-
-def settings(declared: Declared) -> tuple[str, ...]:
+def settings(spec: RigSpec) -> tuple[str, ...]:
     """The lines of the file that the program on the host reads."""
-    limit = declared.limit
+    limit = spec.thermal_limit
     degrees = {
         "gpu": limit.gpu_celsius if limit else None,
         "memory": limit.memory_celsius if limit else None,
@@ -51,17 +31,17 @@ def settings(declared: Declared) -> tuple[str, ...]:
     }
     return (
         *(f"{name} {value:g}" for name, value in degrees.items() if value is not None),
-        f"hold {declared.hold_s or DEFAULT_HOLD_S}",
-        f"action {declared.last_step}",
-        f"sensor-loss {declared.last_of_loss}",
+        f"hold {spec.thermal_hold or DEFAULT_HOLD_S}",
+        f"action {spec.thermal_action or DEFAULT_STEP}",
+        f"sensor-loss {spec.thermal_sensor_loss or DEFAULT_STEP}",
     )
 
 
-def headline(declared: Declared, before: str) -> str:
+def headline(spec: RigSpec, before: str) -> str:
     """`before`: the file as it is; of one that says something else, what changes."""
     pairs = (line.partition(" ")[::2] for line in before.splitlines())
     known = {name: value for name, value in pairs if name in _UNITS}
-    found = dict(line.split(" ", 1) for line in settings(declared))
+    found = dict(line.split(" ", 1) for line in settings(spec))
     changed = [name for name in found if known and known.get(name) != found[name]]
     parts = [
         f"{name} {known[name]} -> {found[name]}{_UNITS[name]}"
@@ -72,8 +52,8 @@ def headline(declared: Declared, before: str) -> str:
     return f"thermal guard: {', '.join(parts)}"
 
 
-def blockers(declared: Declared, python: tuple[int, ...], report: SmiReport) -> Iterator[str]:
-    limit = declared.limit
+def blockers(spec: RigSpec, python: tuple[int, ...], report: SmiReport) -> Iterator[str]:
+    limit = spec.thermal_limit
     if limit is None:
         yield (
             'the other thermal_ keys need a temperature. fix: declare "thermal_limit": 83, or drop '
@@ -105,9 +85,9 @@ def unwatchable(limit: ThermalLimit, report: SmiReport) -> Iterator[str]:
             )
 
 
-def notices(declared: Declared, report: SmiReport) -> Iterator[str]:
+def notices(spec: RigSpec, report: SmiReport) -> Iterator[str]:
     """Notes on the guard's limits and steps."""
-    limit, cards = declared.limit, answering(report)
+    limit, cards = spec.thermal_limit, answering(report)
     if limit is None:
         return
     if not cards:
@@ -122,13 +102,13 @@ def notices(declared: Declared, report: SmiReport) -> Iterator[str]:
                 "as GeForce cards do not: only the others are watched for it"
             )
     fixed = [one for one in cards if one.watts_requested is None and one.watts_limit is None]
-    if fixed and declared.last_step != "notify":
+    if fixed and spec.thermal_action != "notify":
         yield f"{named(fixed)} takes no power limit: lower-power does nothing there"
-    if not declared.has_notify:
+    if spec.notify is None:
         yield "notify is not declared: what the guard does is in the journal only"
-    if declared.last_of_loss in _GRAVE:
+    if spec.thermal_sensor_loss in _GRAVE:
         yield (
-            f'thermal_sensor_loss = "{declared.last_of_loss}": an update of the driver that '
+            f'thermal_sensor_loss = "{spec.thermal_sensor_loss}": an update of the driver that '
             "takes longer than three holds can bring it about, if rigops does not make it"
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Final
@@ -12,8 +13,7 @@ from pyinfra.context import host
 from rigops.concerns.thermal_guard import NAME as CONCERN
 from rigops.concerns.thermal_guard import decide, record
 from rigops.concerns.thermal_guard.decide import UNIT
-from rigops.concerns.thermal_guard.facts import PYTHON, PythonFact
-from rigops.facts.sections import RigopsState, Smi
+from rigops.facts.sections import RigopsState, SectionFact, Smi
 from rigops.hostside.packing import installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
 from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, undo_undeclared
@@ -21,11 +21,40 @@ from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.commands import blockers
 from rigops.plan.context import announce, headline, housekeeping, may_undo, notice, plan_of
+from rigops.probe.section import Section
 from rigops.probe.sections.units import SYSTEM_UNITS
+from rigops.probe.text import single
 from rigops.rendering import render
 
 if TYPE_CHECKING:
-    from rigops.concerns.thermal_guard.decide import Declared
+    from rigops.inventory.spec import RigSpec
+
+
+PYTHON: Final = "/usr/bin/python3"  # as the first line of the program has it
+
+_VERSION = re.compile(r"python ([0-9]{1,3})\.([0-9]{1,3})")
+
+
+def parse(text: str) -> tuple[int, ...]:
+    """The version of its Python; empty where there is none."""
+    shapes = (_VERSION.fullmatch(line.strip()) for line in single(text))
+    return next((tuple(map(int, one.groups())) for one in shapes if one), ())
+
+
+SECTION = Section(
+    name="thermal-guard",
+    snippet=f"""
+[ ! -x {PYTHON} ] || {PYTHON} -I -c 'import sys
+print("python %d.%d" % sys.version_info[:2])'
+return 0
+""",
+    parse=parse,
+)
+
+
+class PythonFact(SectionFact[tuple[int, ...]]):
+    section = SECTION
+
 
 PROGRAM: Final = installed_at(CONCERN)
 SETTINGS: Final = "/etc/rigops/thermal_guard"
@@ -35,21 +64,21 @@ _COMMAND_MODE: Final = 0o755
 _ABSENCES: Final[Mapping[str, str]] = {SETTINGS: "rmdir /etc/rigops 2>/dev/null || :"}
 
 
-def thermal_guard(declared: Declared) -> None:
+def thermal_guard(spec: RigSpec) -> None:
     """Have the service watch the cards; what it holds now stays as it is."""
     report = host.get_fact(Smi)
-    reasons = tuple(decide.blockers(declared, host.get_fact(PythonFact).version, report))
+    reasons = tuple(decide.blockers(spec, host.get_fact(PythonFact), report))
     if reasons:
         blockers(name="Blockers", concern=CONCERN, reasons=reasons)
         return
-    for text in decide.notices(declared, report):
+    for text in decide.notices(spec, report):
         notice(host, CONCERN, text)
     owned_program(name=PROGRAM, concern=CONCERN, program=CONCERN)
     owned_file(
         name=SETTINGS,
         concern=CONCERN,
         path=SETTINGS,
-        content=render("thermal-guard.j2", lines=decide.settings(declared)),
+        content=render("thermal-guard.j2", lines=decide.settings(spec)),
     )
     owned_file(
         name=COMMAND,
@@ -64,7 +93,7 @@ def thermal_guard(declared: Declared) -> None:
     changed = {one.subject: one for one in plan_of(host).changes if one.concern == CONCERN}
     if changed:
         before = changed[SETTINGS].before if SETTINGS in changed else None
-        headline(host, CONCERN, decide.headline(declared, before or ""))
+        headline(host, CONCERN, decide.headline(spec, before or ""))
 
 
 @operation()

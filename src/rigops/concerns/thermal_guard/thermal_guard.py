@@ -51,18 +51,17 @@ from rigops.concerns.thermal_guard.guard.readings import (
     NOTIFY,
     POWEROFF,
     STEPS,
+    Smi,
     parse_readings,
     query_fields,
 )
-from rigops.concerns.thermal_guard.guard.smi import Smi
 from rigops.hostside.shared.work_under_way import read_json, work_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import TextIO
 
-    from rigops.concerns.thermal_guard.guard.readings import Reading
-    from rigops.concerns.thermal_guard.guard.smi import Answer
+    from rigops.concerns.thermal_guard.guard.readings import Answer, Reading
 
 TICK_S = 0.25
 LONGEST_PAUSE_S = 5.0  # between two readings

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.kernel_args import in_vain
+from rigops.concerns.kernel_args import state
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.kernel_arguments import name as name_of
@@ -49,7 +49,7 @@ def ignored(examined: Examined) -> Finding:
     snapshot, declared = examined.snapshot, examined.spec.kernel_args or ()
     running, log = snapshot[PROC_CMDLINE].or_empty, snapshot[KERNEL_LOG].or_empty
     said = dict(_said(examined))
-    found = {word: "" for one in running.arguments for word in in_vain.known(one)}
+    found = {word: "" for one in running.arguments for word in state.known(one)}
     found |= {word: entry.line for word, entry in said.items()}
     if not found and not (
         running.arguments and snapshot[PROC_CMDLINE].is_complete and log.starts_at_boot
@@ -89,10 +89,10 @@ def _has(argument: str, found: dict[str, str]) -> bool:
 
 
 def _instead(word: str) -> str:
-    if word in in_vain.INSTEAD:
-        return in_vain.INSTEAD[word]
+    if word in state.INSTEAD:
+        return state.INSTEAD[word]
     if "acs" in name_of(word):
-        return in_vain.INSTEAD["pci=noacs"]
+        return state.INSTEAD["pci=noacs"]
     return _PASSTHROUGH if "iommu" in name_of(word) else _SPELLING
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off, note, without_an_iommu
+from rigops.concerns.kernel_args.kernel_line import (
+    INTEL_ON,
+    leaves_intel_off,
+    passthrough_note,
+    without_an_iommu,
+)
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding
@@ -114,7 +119,7 @@ def _why_off(examined: Examined) -> str:
         return lacking
     live = examined.snapshot[PROC_CMDLINE].or_empty.arguments
     is_left_off = leaves_intel_off(seen) and INTEL_ON not in (*declared, *live)
-    return note(declared, (*declared, *live), seen) if is_left_off else ""
+    return passthrough_note(declared, (*declared, *live), seen) if is_left_off else ""
 
 
 def _judged(examined: Examined, groups: IommuGroups) -> Finding:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import nccl_transport
+from rigops.catalog.links import (
+    CHANGED_IN,
+    NEAR_TO_FAR,
+    SHARED_MEMORY,
+    Transports,
+    predict,
+)
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import peers, proof
@@ -61,30 +67,28 @@ def _unknown(reason: str) -> Finding:
     return Finding("unknown", f"NCCL's transport: {reason}")
 
 
-def _predictions(
-    examined: Examined, found: Grants, processor: str | None
-) -> set[nccl_transport.Transports]:
+def _predictions(examined: Examined, found: Grants, processor: str | None) -> set[Transports]:
     """More than one where it depends on what is not known."""
     if not found.granted:
-        staged = nccl_transport.SHARED_MEMORY
-        return {nccl_transport.Transports(staged, staged)}
+        staged = SHARED_MEMORY
+        return {Transports(staged, staged)}
     links: dict[tuple[str, str], str] = {}
     granted: set[tuple[str, str]] = set()
     for pair in (*found.granted, *found.refused):
         link = "NV" if pair.has_nvlink else _OLD_NAMES.get(pair.link or "", pair.link)
-        if link not in nccl_transport.NEAR_TO_FAR:
+        if link not in NEAR_TO_FAR:
             return set()
         both = ((pair.one.address, pair.other.address), (pair.other.address, pair.one.address))
         links.update(dict.fromkeys(both, link))
         if pair in found.granted:
             granted.update(both)
     return {
-        nccl_transport.predict(links, granted, gpus=len(examined.cards), processor=one)
+        predict(links, granted, gpus=len(examined.cards), processor=one)
         for one in ([processor] if processor else _PROCESSORS)
     }
 
 
-def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
+def _predicted(examined: Examined, found: Transports) -> Finding:
     snapshot, known = examined.snapshot, examined.snapshot[NCCL].value
     settings = (
         [
@@ -97,7 +101,7 @@ def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
     )
     libraries = known.libraries[:_SHOWN_LIBRARIES] if known else ()
     changed = " (settings were found that change this)" if settings else ""
-    first = nccl_transport.CHANGED_IN
+    first = CHANGED_IN
     older = "" if found.before == found.since else f" (before {first}: {found.before})"
     return Finding(
         "info",

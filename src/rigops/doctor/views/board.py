@@ -14,8 +14,8 @@ from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from rigops.catalog.firmware import Turn
     from rigops.catalog.model import Setting
+    from rigops.concerns.preconditions.firmware import Turn
     from rigops.doctor.examined import Examined
     from rigops.probe.snapshot import HostSnapshot
 

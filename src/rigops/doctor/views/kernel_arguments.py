@@ -9,7 +9,7 @@ from rigops.concerns.kernel_args.bootloader import entries, grub
 from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.concerns.kernel_args.bootloader.unified import Mkinitcpio
-from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off
+from rigops.concerns.kernel_args.kernel_line import INTEL_ON, leaves_intel_off
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import Fix
 from rigops.doctor.views import board

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.concerns.acs import facts
+from rigops.concerns.acs import operations
 from rigops.concerns.acs.state import AcsPorts, Port, control, judge_ports
 from rigops.concerns.state import REFUSED
 
@@ -18,12 +18,12 @@ apart 10000:e0:01.0 0051 005d
 
 
 def blocker(text: str) -> str:
-    states = judge_ports("off", facts.parse(text), "")
+    states = judge_ports("off", operations.parse(text), "")
     return next((one.why for one in states if one.status == REFUSED), "")
 
 
 def test_ports_are_read_with_the_words_from_before() -> None:
-    found = facts.parse(SAID)
+    found = operations.parse(SAID)
 
     assert found == AcsPorts(
         gpus=3,
@@ -61,7 +61,9 @@ def test_an_answer_that_makes_no_sense_stands_in_the_way(text: str) -> None:
 
 
 def test_a_line_that_is_not_understood_stands_in_the_way() -> None:
-    assert facts.parse(f"{SAID}port 0000:00:03.1 zzzz\n").unparsed == ("port 0000:00:03.1 zzzz",)
+    assert operations.parse(f"{SAID}port 0000:00:03.1 zzzz\n").unparsed == (
+        "port 0000:00:03.1 zzzz",
+    )
     assert "could not be read" in blocker(f"{SAID}dd: no\n")
 
 
@@ -88,6 +90,6 @@ def test_several_need_semicolons_which_only_a_person_may_write() -> None:
 
 
 def test_a_port_that_is_between_no_cards_any_more_is_left_as_it_is() -> None:
-    said = facts.parse("gpus 2\nport 0000:00:03.1 0011\napart 0000:40:01.3 001d 001d\n")
+    said = operations.parse("gpus 2\nport 0000:00:03.1 0011\napart 0000:40:01.3 001d 001d\n")
 
     assert not any(one.is_to_change for one in judge_ports("off", said, ""))

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from rigops.concerns.acs import facts, operations
-from rigops.concerns.acs.facts import Acs
+from rigops.concerns.acs import operations
+from rigops.concerns.acs.operations import Acs
 from rigops.concerns.state import REFUSED
 from rigops.doctor.registry import examine
 from rigops.facts.sections import Boot, RigopsState
@@ -23,7 +23,8 @@ from rigops.ownership.ownership import OwnedFile, Ownership
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.sections import boot, rigops_state
 from rigops.probe.snapshot import HostSnapshot
-from tests.unit.concerns.test_truth import BOOT
+from tests.unit.concerns import asked
+from tests.unit.concerns.asked import BOOT
 from tests.unit.doctor.examining import catalog, check_of, snapshot_of, spec
 from tests.unit.doctor.pcie_rigs import HEALTHY, ROOT_PORTS
 
@@ -125,42 +126,15 @@ ROWS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class FakeHost:
-    row: Row
-
-    def get_fact(self, fact: type) -> object:
-        known: dict[type, object] = {
-            RigopsState: self.row.state,
-            Boot: self.row.boot,
-            Acs: facts.parse(self.row.shown),
-        }
-        return known[fact]
-
-    def noop(self, _: str) -> None:
-        pass
-
-
 def changes(row: Row, patch: pytest.MonkeyPatch) -> list[Change] | None:
     """What the operations announce. None: blocked."""
-    found: list[Change] = []
-    for name in ("headline", "housekeeping"):
-        patch.setattr(operations, name, lambda *_: None)
-    patch.setattr(operations, "may_undo", lambda *_: False)
-    patch.setattr(operations, "host", FakeHost(row))
-    patch.setattr(operations, "announce", lambda _, change: found.append(change))
+    facts: asked.Facts = {RigopsState: row.state, Boot: row.boot, Acs: operations.parse(row.shown)}
+    asked.collected(patch, operations, facts)
     redirect: Any = row.declared.get("acs_redirect")
     if any(state.status == REFUSED for state in operations._judged(redirect)):
         return None
-    off: Any = operations.redirection_off
-    back: Any = operations.redirection_back
-    list(off._inner() if redirect == "off" else back._inner(declared=redirect is not None))
-    return found
-
-
-def by_plan(row: Row, patch: pytest.MonkeyPatch) -> str:
-    found = changes(row, patch)
-    return "blocked" if found is None else "change" if found else "no change"
+    undone = {} if redirect == "off" else {"declared": redirect is not None}
+    return asked.announced(patch, operations._settings(redirect), **undone)
 
 
 def finding(row: Row) -> Finding:
@@ -190,7 +164,7 @@ def by_doctor(row: Row) -> str:
 def test_plan_and_doctor_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     row = ROWS[name]
 
-    assert (by_plan(row, monkeypatch), by_doctor(row)) == (row.plan, row.doctor)
+    assert (asked.by_plan(changes(row, monkeypatch)), by_doctor(row)) == (row.plan, row.doctor)
 
 
 # ---- what doctor says that apply does, apply does

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from rigops import catalog
 from rigops.concerns.gpu_tuning import decide, record
-from rigops.concerns.gpu_tuning.decide import Declared, TunedCard, Tuning
 from rigops.concerns.gpu_tuning.state import Wanted
 from rigops.concerns.registry import read
 from rigops.probe.lost_cards import ADVICE, LostCard
 from rigops.probe.smi.report import SmiGpu, SmiReport
+
+if TYPE_CHECKING:
+    from rigops.concerns.gpu_tuning.decide import TunedCard, Tuning
 
 A, B = "0000:0a:00.0", "0000:42:00.0"
 UUIDS: Final = {
@@ -60,11 +62,7 @@ BLACKWELL: Final = replace(GEFORCE, name="NVIDIA GeForce RTX 5090", watts_min=40
 
 
 def tuned(*cards: SmiGpu, **keys: Any) -> Tuning:
-    spec = read(keys)
-    declared = Declared(
-        persistence=spec.gpu_persistence, power=spec.gpu_power_limit, clocks=spec.gpu_clocks
-    )
-    return decide.resolve(declared, _known(*cards))
+    return decide.resolve(read(keys), _known(*cards))
 
 
 def _known(*cards: SmiGpu) -> tuple[TunedCard, ...]:

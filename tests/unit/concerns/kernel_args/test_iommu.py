@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.concerns.kernel_args import iommu
+from rigops.concerns.kernel_args import kernel_line
 from rigops.probe.sections.firmware import Firmware
 
 INTEL_OFF = Firmware(cpu="intel", intel_by_itself=False, offers_iommu=True)
@@ -17,7 +17,7 @@ AMD = Firmware(cpu="amd", intel_by_itself=False, offers_iommu=True)
 def test_passthrough_takes_the_isolation_of_all_devices(
     argument: str, firmware: Firmware | None
 ) -> None:
-    text = iommu.note([argument], [argument], firmware)
+    text = kernel_line.passthrough_note([argument], [argument], firmware)
 
     assert argument in text
     assert "isolation" in text
@@ -25,7 +25,7 @@ def test_passthrough_takes_the_isolation_of_all_devices(
 
 
 def test_on_a_kernel_that_leaves_intels_off_passthrough_alone_is_in_vain() -> None:
-    text = iommu.note(["iommu=pt"], ["iommu=pt"], INTEL_OFF)
+    text = kernel_line.passthrough_note(["iommu=pt"], ["iommu=pt"], INTEL_OFF)
 
     assert "changes nothing" in text
     assert '"kernel_args": ["intel_iommu=on", "iommu=pt"]' in text
@@ -34,17 +34,20 @@ def test_on_a_kernel_that_leaves_intels_off_passthrough_alone_is_in_vain() -> No
 
 @pytest.mark.parametrize("wanted", [["intel_iommu=on", "iommu=pt"], ["iommu=pt", "intel_iommu=on"]])
 def test_with_intel_iommu_on_it_is_passthrough(wanted: list[str]) -> None:
-    text = iommu.note(wanted, wanted, INTEL_OFF)
+    text = kernel_line.passthrough_note(wanted, wanted, INTEL_OFF)
 
     assert "isolation" in text
 
 
 def test_intel_iommu_on_may_be_somebody_elses() -> None:
-    text = iommu.note(["iommu=pt"], ["iommu=pt", "intel_iommu=on"], INTEL_OFF)
+    text = kernel_line.passthrough_note(["iommu=pt"], ["iommu=pt", "intel_iommu=on"], INTEL_OFF)
 
     assert "isolation" in text
 
 
 def test_other_arguments_are_nothing_to_speak_of() -> None:
-    assert iommu.note(["intel_iommu=on"], ["intel_iommu=on", "iommu=pt"], INTEL_OFF) == ""
-    assert iommu.note(["pci=realloc"], ["pci=realloc"], INTEL_OFF) == ""
+    assert (
+        kernel_line.passthrough_note(["intel_iommu=on"], ["intel_iommu=on", "iommu=pt"], INTEL_OFF)
+        == ""
+    )
+    assert kernel_line.passthrough_note(["pci=realloc"], ["pci=realloc"], INTEL_OFF) == ""

@@ -14,7 +14,6 @@ from rigops.concerns.nvidia_driver.facts import (
     DriverOffers,
     VaultPool,
     driver_answer,
-    vault_access,
 )
 from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
@@ -112,7 +111,6 @@ def test_without_rigops_no_vault_is_used_and_no_folder_of_this_machine(tmp_path:
 
     found = answered(host, RIG, driver_source=f"dir:{tmp_path}")
 
-    assert vault_access(cast("Host", host)) is None
     assert "plain pyinfra cannot bring packages" in str(found)
 
 

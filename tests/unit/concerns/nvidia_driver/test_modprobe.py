@@ -4,21 +4,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.nvidia_driver.modprobe import beside, blacklists, blacklists_at_boot
+from rigops.concerns.nvidia_driver.modprobe import MODPROBE, beside, blacklists, blacklists_at_boot
 from rigops.probe.sections import modprobe
 
 if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.modprobe import FoundOptions
 
-OWN = "/etc/modprobe.d/rigops-nvidia.conf"
-OURS = f"== {OWN}\nblacklist nouveau\noptions nvidia NVreg_Ours=1\n"
+OURS = f"== {MODPROBE}\nblacklist nouveau\noptions nvidia NVreg_Ours=1\n"
 DECLARED = (("nvidia", (("NVreg_A", "1"),)),)
 
 
 def found(files: dict[str, str], module: str = "nvidia", **declared: str) -> FoundOptions:
     text = "".join(f"== {path}\n{said}\n" for path, said in files.items())
     wanted = {module: declared or {"NVreg_A": "1"}}
-    return beside(wanted, modprobe.parse(OURS + text), OWN)
+    return beside(wanted, modprobe.parse(OURS + text))
 
 
 def test_what_nobody_else_says_is_ours_to_say() -> None:
@@ -100,7 +99,7 @@ def test_another_module_of_the_driver_is_another() -> None:
     ],
 )
 def test_what_keeps_the_driver_out_is_named_with_the_fix(line: str) -> None:
-    (text,) = blacklists(modprobe.parse(f"{OURS}== /etc/modprobe.d/no.conf\n{line}\n"), OWN)
+    (text,) = blacklists(modprobe.parse(f"{OURS}== /etc/modprobe.d/no.conf\n{line}\n"))
 
     assert text.startswith(
         f"/etc/modprobe.d/no.conf says `{line}`, so NVIDIA's driver does not load"
@@ -119,7 +118,7 @@ def test_what_keeps_the_driver_out_is_named_with_the_fix(line: str) -> None:
     ],
 )
 def test_what_leaves_the_driver_alone_is_in_nobodys_way(line: str) -> None:
-    assert blacklists(modprobe.parse(f"== /etc/modprobe.d/x.conf\n{line}\n"), OWN) == ()
+    assert blacklists(modprobe.parse(f"== /etc/modprobe.d/x.conf\n{line}\n")) == ()
 
 
 def test_a_blacklist_on_the_kernel_line_keeps_the_driver_out_too() -> None:

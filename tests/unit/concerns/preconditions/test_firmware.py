@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rigops.catalog import load
 from rigops.concerns.acs.decide import firmware_step
-from rigops.concerns.kernel_args import iommu
+from rigops.concerns.kernel_args import kernel_line
 from rigops.concerns.preconditions import firmware
 from rigops.probe.sections import pci
 from rigops.probe.sections.firmware import Firmware
@@ -34,7 +34,7 @@ def test_a_board_that_nobody_knows_gets_the_words_of_most() -> None:
 
 
 def test_arguments_that_ask_for_an_iommu_where_the_firmware_offers_none() -> None:
-    text = iommu.without_an_iommu(load(), INTEL, ["intel_iommu=on", "iommu=pt"])
+    text = kernel_line.without_an_iommu(load(), INTEL, ["intel_iommu=on", "iommu=pt"])
 
     assert "intel_iommu=on and iommu=pt changes nothing" in text
     assert "P2P needs no IOMMU" in text
@@ -46,8 +46,8 @@ def test_nothing_is_said_where_the_firmware_offers_one_or_nobody_knows() -> None
     offering = Firmware(cpu="amd", offers_iommu=True)
 
     for seen in (offering, Firmware(cpu="amd"), None):
-        assert iommu.without_an_iommu(load(), seen, ["iommu=pt"]) == ""
-    assert iommu.without_an_iommu(load(), INTEL, ["iommu=off", "pci=realloc"]) == ""
+        assert kernel_line.without_an_iommu(load(), seen, ["iommu=pt"]) == ""
+    assert kernel_line.without_an_iommu(load(), INTEL, ["iommu=off", "pci=realloc"]) == ""
 
 
 def test_a_card_whose_memory_is_not_in_its_window() -> None:

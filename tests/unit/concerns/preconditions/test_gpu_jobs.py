@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rigops.concerns.preconditions.gpu_jobs import desktops, jobs
+from rigops.concerns.preconditions.card_users import desktops, jobs
 from rigops.probe.sections import processes
 
 SEEN = processes.parse(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.concerns.preconditions.vfio import of_the_iommu, warning
+from rigops.concerns.preconditions.card_users import of_the_iommu, warning
 from rigops.probe.sections import modprobe, pci
 
 NOTHING = modprobe.Modprobe()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from rigops.concerns.registry import read
 from rigops.concerns.thermal_guard import decide
-from rigops.concerns.thermal_guard.decide import Declared
-from rigops.concerns.thermal_guard.facts import HostPython, parse
+from rigops.concerns.thermal_guard.operations import parse
 from rigops.probe.smi.report import SmiGpu, SmiReport
+
+if TYPE_CHECKING:
+    from rigops.inventory.spec import RigSpec
 
 PYTHON: Final = (3, 11)
 GEFORCE: Final = SmiGpu(
@@ -26,20 +28,15 @@ TESLA: Final = replace(GEFORCE, address="0000:42:00.0", name="Tesla V100", memor
 BLACKWELL: Final = replace(GEFORCE, celsius_left=40, celsius_slowdown=None)
 
 
-def declare(limit: object, **more: object) -> Declared:
-    spec = read({"thermal_limit": limit, **more})
-    return Declared(
-        limit=spec.thermal_limit,
-        action=spec.thermal_action,
-        loss=spec.thermal_sensor_loss,
-    )
+def declare(limit: object, **more: object) -> RigSpec:
+    return read({"thermal_limit": limit, "notify": "true", **more})
 
 
-def blockers(declared: Declared, *gpus: SmiGpu, python: tuple[int, ...] = PYTHON) -> list[str]:
+def blockers(declared: RigSpec, *gpus: SmiGpu, python: tuple[int, ...] = PYTHON) -> list[str]:
     return list(decide.blockers(declared, python, SmiReport(gpus=gpus, is_complete=True)))
 
 
-def notices(declared: Declared, *gpus: SmiGpu) -> str:
+def notices(declared: RigSpec, *gpus: SmiGpu) -> str:
     return "\n".join(decide.notices(declared, SmiReport(gpus=gpus, is_complete=True)))
 
 
@@ -53,7 +50,7 @@ def test_without_a_python_that_is_new_enough_it_is_blocked_with_the_fix(
 
 
 def test_the_other_keys_need_a_temperature() -> None:
-    (reason,) = blockers(Declared(hold_s=10), GEFORCE)
+    (reason,) = blockers(read({"thermal_hold": 10}), GEFORCE)
 
     assert 'fix: declare "thermal_limit": 83' in reason
 
@@ -107,18 +104,9 @@ def test_grave_steps_for_lost_sensors_are_noticed() -> None:
     assert 'thermal_sensor_loss = "poweroff": an update of the driver' in said
 
 
-@pytest.mark.parametrize(
-    ("text", "version", "unparsed"),
-    [
-        ("python 3.11\n", (3, 11), ()),
-        ("", (), ()),
-        ("Traceback (most recent call last):\n", (), ("Traceback (most recent call last):",)),
-    ],
-)
-def test_the_python_of_a_host_is_read(
-    text: str, version: tuple[int, ...], unparsed: tuple[str, ...]
-) -> None:
-    assert parse(text) == HostPython(version=version, unparsed=unparsed)
+def test_the_python_of_a_host_is_read() -> None:
+    assert parse("python 3.11\n") == (3, 11)
+    assert parse("") == parse("Traceback (most recent call last):\n") == ()
 
 
 @pytest.mark.parametrize(

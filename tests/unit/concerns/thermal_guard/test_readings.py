@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rigops.concerns.registry import read
-from rigops.concerns.thermal_guard.decide import Declared, settings
+from rigops.concerns.thermal_guard.decide import settings
 from rigops.concerns.thermal_guard.guard.jobs import parse_jobs
 from rigops.concerns.thermal_guard.guard.readings import (
     LOWER_POWER,
@@ -84,23 +84,14 @@ def test_what_else_it_says_is_no_reading(line: str) -> None:
 def test_the_program_reads_what_the_plan_writes(
     data: dict[str, object], expected: GuardSettings
 ) -> None:
-    spec = read(data)
-    declared = Declared(
-        limit=spec.thermal_limit,
-        hold_s=spec.thermal_hold,
-        action=spec.thermal_action,
-        loss=spec.thermal_sensor_loss,
-    )
-    lines = settings(declared)
+    lines = settings(read(data))
 
     assert parse_settings("# Made by rigops\n" + "\n".join(lines)) == expected
 
 
 def test_the_last_step_is_lower_power_where_nothing_else_is_declared() -> None:
     assert (GuardSettings().action, GuardSettings().loss) == (LOWER_POWER, LOWER_POWER)
-    assert "action lower-power" in settings(
-        Declared(limit=read({"thermal_limit": 83}).thermal_limit)
-    )
+    assert "action lower-power" in settings(read({"thermal_limit": 83}))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rigops.concerns.kernel_args.bootloader import entries, grub
 from rigops.concerns.kernel_args.bootloader.entries import Kernelstub, SystemdBoot
+from rigops.concerns.kernel_args.bootloader.tokens import ByHand
 from rigops.concerns.kernel_args.bootloader.unified import KernelInstall, Mkinitcpio
 from rigops.dataclass import dataclass
 from rigops.probe.boot_files import (
@@ -51,6 +52,10 @@ class Configuration(Protocol):
         It is one statement under `set -eu`, and may be run again.
         """
 
+    @property
+    def how(self) -> str:
+        """As that of `ByHand`."""
+
     def by_hand(self, wanted: Iterable[str]) -> str:
         """The step for a person, as a clause."""
 
@@ -68,14 +73,11 @@ class _Seen:
 
 
 @dataclass(frozen=True)
-class Blocker:
-    """No configuration that rigops may change. `how`: a clause with {} where the arguments go."""
+class Blocker(ByHand):
+    """No configuration that rigops may change."""
 
     reason: str
     how: str = "add {} to the kernel command line in the bootloader's configuration, and reboot"
-
-    def by_hand(self, wanted: Iterable[str]) -> str:
-        return self.how.replace("{}", " ".join(wanted))
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def configuration_of(boot: Bootloader) -> Configuration | Blocker:
         titles = " and ".join(one.title for one in found)
         return Blocker(
             f"more than one bootloader may start this machine ({titles}), and which one is unknown",
-            "find out which one starts it, and there " + ", or ".join(map(_how, found)),
+            "find out which one starts it, and there " + ", or ".join(one.how for one in found),
         )
     only = found[0]
     if isinstance(only, _Foreign):
@@ -139,12 +141,8 @@ def configuration_of(boot: Bootloader) -> Configuration | Blocker:
         return Blocker(reason, only.how)
     if isinstance(only, grub.Bls) and "grubby" not in seen.tools:
         reason = "GRUB has its entries in loader/entries here, and grubby is not installed"
-        return Blocker(reason, f"install grubby, {_how(only)}")
+        return Blocker(reason, f"install grubby, {only.how}")
     return only
-
-
-def _how(one: Configuration | _Foreign) -> str:
-    return one.how if isinstance(one, _Foreign) else one.by_hand(("{}",))
 
 
 def _above_all(seen: _Seen) -> Iterator[Configuration | _Foreign]:

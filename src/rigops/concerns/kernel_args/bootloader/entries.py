@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import grub_menu, tokens
 from rigops.concerns.kernel_args.bootloader.shell import apart, synced
-from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, edit
-from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID
+from rigops.concerns.kernel_args.bootloader.tokens import ByHand, CannotEditError, edit
 from rigops.dataclass import dataclass
 from rigops.numbers import whole
 from rigops.probe import kernel_arguments as arguments
@@ -21,6 +20,8 @@ from rigops.record.trial_boot import MARK
 if TYPE_CHECKING:
     from rigops.concerns.kernel_args.bootloader.tokens import Edit, Words
     from rigops.probe.boot_files import Files
+
+ENTRY_ID: Final = "rigops-trial"  # of a trial boot
 
 _FIELD = re.compile(r"^[ \t]*(?P<key>[a-z-]+)[ \t]+(?P<value>[^\n]*)$", re.MULTILINE)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
@@ -104,10 +105,14 @@ def _by_numbers(path: str) -> tuple[tuple[bool, int, str], ...]:
     return tuple((whole(part) is not None, whole(part) or 0, part) for part in _NUMBERS.split(path))
 
 
-class SystemdBoot:
+class SystemdBoot(ByHand):
     """With entries written by hand, one for each kernel, as archinstall does."""
 
     title: Final = "systemd-boot"
+    how = (
+        "add {} to the `options` line of each file in loader/entries of the boot partition, and "
+        "reboot"
+    )
 
     def arguments(self, files: Files) -> tuple[str, ...]:
         return common_arguments(normal(files))
@@ -122,17 +127,12 @@ class SystemdBoot:
         del add, remove
         return synced(one.path.rpartition("/")[0] for one in normal(files))
 
-    def by_hand(self, wanted: Iterable[str]) -> str:
-        return (
-            f"add {' '.join(wanted)} to the `options` line of each file in loader/entries of the "
-            "boot partition, and reboot"
-        )
 
-
-class Kernelstub:
+class Kernelstub(ByHand):
     """Pop!_OS: kernelstub writes the entries, and has a configuration with the arguments."""
 
     title: Final = "systemd-boot with kernelstub"
+    how = 'run `kernelstub --add-options "{}"` and reboot'
 
     def arguments(self, files: Files) -> tuple[str, ...]:
         found = normal(files)
@@ -151,6 +151,3 @@ class Kernelstub:
         if add:
             steps.append(shlex.join(("kernelstub", "--add-options", " ".join(add))))
         return apart("\n".join((*steps, "sync")), needs_room=True) if add or remove else ""
-
-    def by_hand(self, wanted: Iterable[str]) -> str:
-        return f'run `kernelstub --add-options "{" ".join(wanted)}"` and reboot'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import entries, shell, tokens
 from rigops.concerns.kernel_args.bootloader.shell import apart
-from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, Edit, edit
+from rigops.concerns.kernel_args.bootloader.tokens import ByHand, CannotEditError, Edit, edit
 from rigops.probe import kernel_arguments as arguments
 from rigops.probe.boot_files import GRUB_ENVIRONMENTS, KERNEL_CMDLINE
 from rigops.probe.kernel_arguments import name
@@ -61,10 +61,11 @@ sync /boot
 """
 
 
-class DropIns:
+class DropIns(ByHand):
     """A file of our own, owned whole, that grub-mkconfig reads after all others."""
 
     title: Final = "GRUB"
+    how = f"add {{}} to {FOR_NORMAL_BOOTS} in {DEFAULTS}, run `update-grub` and reboot"
 
     def arguments(self, files: Files) -> tuple[str, ...]:
         return arguments.split(_line(_read(files)))
@@ -78,12 +79,6 @@ class DropIns:
     def command(self, files: Files, *, add: Words = (), remove: Words = ()) -> str:
         del files, add, remove
         return REGENERATE
-
-    def by_hand(self, wanted: Iterable[str]) -> str:
-        return (
-            f"add {' '.join(wanted)} to {FOR_NORMAL_BOOTS} in {DEFAULTS}, run `update-grub` and "
-            "reboot"
-        )
 
 
 def foreign_arguments(files: Mapping[str, str]) -> tuple[str, ...]:
@@ -129,8 +124,12 @@ def _line(values: Mapping[str, str]) -> str:
     return " ".join(values.get(one, "") for one in (FOR_EVERY_BOOT, FOR_NORMAL_BOOTS))
 
 
-class Defaults:
+class Defaults(ByHand):
     title: Final = "GRUB without drop-ins"
+    how = (
+        f"add {{}} to {FOR_NORMAL_BOOTS} in {DEFAULTS}, run `grub-mkconfig -o /boot/grub/cfg` "
+        "(where it is called so, `grub2-mkconfig -o /boot/grub2/cfg`) and reboot"
+    )
 
     def arguments(self, files: Files) -> tuple[str, ...]:
         return foreign_arguments({DEFAULTS: files.get(DEFAULTS, "")})
@@ -143,18 +142,12 @@ class Defaults:
         del files, add, remove
         return REGENERATE
 
-    def by_hand(self, wanted: Iterable[str]) -> str:
-        return (
-            f"add {' '.join(wanted)} to {FOR_NORMAL_BOOTS} in {DEFAULTS}, run "
-            "`grub-mkconfig -o /boot/grub/cfg` (where it is called so, `grub2-mkconfig -o "
-            "/boot/grub2/cfg`) and reboot"
-        )
 
-
-class Bls:
+class Bls(ByHand):
     """Fedora and its kin: a file for each entry, changed through grubby."""
 
     title: Final = "GRUB with BLS entries"
+    how = 'run `grubby --update-kernel=ALL --args="{}"` and reboot'
 
     def arguments(self, files: Files) -> tuple[str, ...]:
         found = entries.normal(files)
@@ -181,9 +174,6 @@ class Bls:
             if words
         )
         return apart(_GRUBBY.format(calls=calls), needs_room=True) if calls else ""
-
-    def by_hand(self, wanted: Iterable[str]) -> str:
-        return f'run `grubby --update-kernel=ALL --args="{" ".join(wanted)}"` and reboot'
 
 
 def _variables(files: Files) -> dict[str, str]:

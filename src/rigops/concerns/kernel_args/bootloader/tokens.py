@@ -38,6 +38,15 @@ class CannotEditError(RigopsError):
         )
 
 
+class ByHand:
+    """`how`: the step for a person, as a clause with {} where the arguments go."""
+
+    how: str
+
+    def by_hand(self, wanted: Iterable[str]) -> str:
+        return self.how.replace("{}", " ".join(wanted))
+
+
 @dataclass(frozen=True)
 class Token:
     text: str

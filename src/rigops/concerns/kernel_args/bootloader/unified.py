@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import entries, grub, shell, tokens
 from rigops.concerns.kernel_args.bootloader.shell import apart, synced
-from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, Edit, edit, exact
+from rigops.concerns.kernel_args.bootloader.tokens import ByHand, CannotEditError, Edit, edit, exact
 from rigops.probe import kernel_arguments as arguments
 from rigops.probe.boot_files import (
     CMDLINE_DROP_INS,
@@ -94,10 +93,15 @@ done
 """
 
 
-class Mkinitcpio:
+class Mkinitcpio(ByHand):
     """Arch, and archinstall where unified kernels were chosen."""
 
     title: Final = "unified kernels of mkinitcpio"
+    how = (
+        f"add {{}} to {KERNEL_CMDLINE} (where there is neither it nor a file in "
+        f"{CMDLINE_DROP_INS}, it begins as the running command line), run `mkinitcpio -P` and "
+        "reboot"
+    )
 
     @staticmethod
     def makes_unified(files: Files) -> bool:
@@ -127,15 +131,8 @@ class Mkinitcpio:
         del files, remove
         return _rebuilt("mkinitcpio -P || code=1", add)
 
-    def by_hand(self, wanted: Iterable[str]) -> str:
-        return (
-            f"add {' '.join(wanted)} to {KERNEL_CMDLINE} (where there is neither it nor a file in "
-            f"{CMDLINE_DROP_INS}, it begins as the running command line), run `mkinitcpio -P` "
-            "and reboot"
-        )
 
-
-class KernelInstall:
+class KernelInstall(ByHand):
     """Entries or unified kernels that kernel-install makes from /etc/kernel/cmdline.
 
     An existing entry is edited in its place: kernel-install would write the kernel over itself, on
@@ -143,6 +140,10 @@ class KernelInstall:
     """
 
     title: Final = "systemd-boot with kernel-install"
+    how = (
+        f"add {{}} to {KERNEL_CMDLINE} (where there is none, it begins as the running command "
+        "line), run `kernel-install add VERSION /boot/vmlinuz-VERSION` for each kernel, and reboot"
+    )
 
     @staticmethod
     def makes_unified(files: Files) -> bool:
@@ -185,13 +186,6 @@ class KernelInstall:
         if found:
             return synced(one.path.rpartition("/")[0] for one in found)
         return _rebuilt(_KERNEL_INSTALL, add)
-
-    def by_hand(self, wanted: Iterable[str]) -> str:
-        return (
-            f"add {' '.join(wanted)} to {KERNEL_CMDLINE} (where there is none, it begins as the "
-            "running command line), run `kernel-install add VERSION /boot/vmlinuz-VERSION` for "
-            "each kernel, and reboot"
-        )
 
 
 def _preset_settings(files: Files) -> list[tuple[str, str, str]]:

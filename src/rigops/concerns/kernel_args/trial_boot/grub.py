@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import grub_menu
-from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID
+from rigops.concerns.kernel_args.bootloader.entries import ENTRY_ID
 from rigops.concerns.kernel_args.trial_boot.parts import (
     ESP_FOLDER,
     ESP_VARIABLE,

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Final
 
-from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID, UNIT
+from rigops.concerns.kernel_args.bootloader.entries import ENTRY_ID
 from rigops.concerns.kernel_args.trial_boot.conditions import ESPS, GRUB_FOLDERS, LOADER_VENDOR
 from rigops.dataclass import dataclass
 from rigops.hostside.packing import MODE, installed_at, pack
@@ -14,6 +14,7 @@ from rigops.record.trial_boot import CONFIRMED, LOG
 from rigops.rendering import render
 
 PROGRAM: Final = installed_at("trial")
+UNIT: Final = f"{ENTRY_ID}.service"
 UNIT_FILE: Final = f"/etc/systemd/system/{UNIT}"
 HEADER: Final = "# Made by rigops for one trial boot, and taken away after it."
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rigops.concerns.kernel_args.bootloader import grub_menu
-from rigops.concerns.kernel_args.bootloader.trial_marks import changed, marked
+from rigops.concerns.kernel_args.bootloader.tokens import ENDS
 from rigops.concerns.kernel_args.trial_boot import grub as grub_trial
 from rigops.concerns.kernel_args.trial_boot import systemd_boot as systemd_boot_trial
-from rigops.concerns.kernel_args.trial_boot.parts import NoTrial, Trial, watching
+from rigops.concerns.kernel_args.trial_boot.parts import UNIT, NoTrial, Trial, watching
 from rigops.probe.kernel_arguments import name, split
-from rigops.record.trial_boot import without_marks
+from rigops.record.trial_boot import MARK, without_marks
 
 if TYPE_CHECKING:
     from rigops.concerns.kernel_args.trial_boot.conditions import Conditions
@@ -87,3 +87,31 @@ def _hangs(
     if "mkinitcpio" in conditions.tools and "dracut" not in conditions.tools:
         found.append("its initramfs waits at a prompt for a root that it does not find")
     return tuple(found)
+
+
+def changed(
+    arguments: tuple[str, ...], *, add: tuple[str, ...], remove: tuple[str, ...]
+) -> tuple[str, ...]:
+    kernels, inits = _parted(arguments)
+    left = tuple(one for one in kernels if one not in remove)
+    return (*left, *(one for one in dict.fromkeys(add) if one not in left), *inits)
+
+
+def marked(arguments: tuple[str, ...], *, has_watchdog: bool, has_dracut: bool) -> tuple[str, ...]:
+    """With what makes it come back by itself, last and behind one word. Existing settings stay."""
+    kernels, inits = _parted(arguments)
+    names = {name(one) for one in kernels}
+    marks = ["panic=10"]
+    if has_watchdog and "systemd.watchdog_device" not in names:
+        marks.append("systemd.watchdog_sec=60")
+    if has_dracut:
+        # Its emergency shell would wait for a person at the keyboard.
+        marks += ["rd.shell=0", "rd.emergency=reboot"]
+    new = [one for one in marks if name(one) not in names]
+    return (*kernels, MARK, f"systemd.wants={UNIT}", *new, *inits)
+
+
+def _parted(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of the kernel, and those of init with what separates them."""
+    at = next((at for at, one in enumerate(arguments) if one in ENDS), len(arguments))
+    return arguments[:at], arguments[at:]

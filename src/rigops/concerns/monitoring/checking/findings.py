@@ -1,7 +1,7 @@
 """Findings of a self-check, as the commands of concerns print them: pure.
 
 A line is `finding<TAB>STATUS<TAB>ID<TAB>SUBJECT<TAB>SUMMARY` or `metric<TAB>NAME<TAB>VALUE`; others
-have values that are judged in settings.py.
+have values that are judged in settings.py. Each problem is news once, and so is its end.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
+
+    Reported = dict[tuple[str, str], "Found"]  # by id and subject
+
 
 GRAVEST_FIRST: Final = ("fail", "unknown", "warn", "ok")
 OWN_ID: Final = "rigops.selfcheck"
@@ -37,13 +40,7 @@ class Found:
         return self.status == "ok"
 
     def as_json(self) -> dict[str, str]:
-        return {
-            "status": self.status,
-            "id": self.id,
-            "subject": self.subject,
-            "summary": self.summary,
-            "source": self.source,
-        }
+        return dict(vars(self))
 
 
 @dataclass
@@ -133,3 +130,106 @@ def as_text(findings: Iterable[Found]) -> str:
     return "".join(
         "  ".join([*(row[at].ljust(widths[at]) for at in range(3)), row[3]]) + "\n" for row in rows
     )
+
+
+_PREFIX: Final = "rigops_"
+_HELP: Final[Mapping[str, str]] = {
+    "rigops_gpu_settings": "Settings of the GPUs that are declared.",
+    "rigops_limit_drift": "Settings of the GPUs that are not as declared.",
+    "rigops_guard_step": "Step that the thermal guard has taken, 0 is none.",
+    "rigops_reboot_owed": "1 while something waits for a reboot.",
+    "rigops_proof_age_seconds": "Age of the last passed proof of P2P.",
+    "rigops_proof_failed": "1 while the last proof of P2P is one that failed.",
+    "rigops_self_check_timestamp_seconds": "When the last daily self-check ended.",
+    "rigops_self_check_problems": "Problems that the last daily self-check found.",
+}
+
+
+def exposition(findings: Iterable[Found], metrics: Mapping[str, float]) -> str:
+    """Only what others lack: no utilization."""
+    lines: list[str] = [
+        "# HELP rigops_finding What rigops finds of this host, by its id in rigops doctor.",
+        "# TYPE rigops_finding gauge",
+    ]
+    for one in findings:
+        labels = {"id": one.id, "subject": one.subject, "status": one.status}
+        shown = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+        lines.append(f"rigops_finding{{{shown}}} 1")
+    named: dict[str, float] = {
+        name if name.startswith(_PREFIX) else _PREFIX + name: value
+        for name, value in metrics.items()
+    }
+    for name, value in sorted(named.items()):
+        if name == "rigops_finding":
+            continue
+        lines.append(f"# HELP {name} {_HELP.get(name, 'Reported by a self-check of rigops.')}")
+        lines.append(f"# TYPE {name} gauge")
+        lines.append(f"{name} {value:.15g}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+@dataclass(frozen=True)
+class News:
+    """`reported`: what is known once this message is delivered."""
+
+    new: tuple[Found, ...]
+    gone: tuple[Found, ...]
+    reported: Reported
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.gone)
+
+    @property
+    def subject(self) -> str:
+        if len(self.new) == 1:
+            one = self.new[0]
+            return f"{one.status}: {one.id}, {one.subject}: {one.summary}"
+        if self.new:
+            return f"{len(self.new)} new problems"
+        if len(self.gone) == 1:
+            return f"well again: {self.gone[0].id}, {self.gone[0].subject}"
+        return f"{len(self.gone)} problems are gone"
+
+    @property
+    def text(self) -> str:
+        parts = []
+        if self.new:
+            parts.append("New:\n" + as_text(self.new))
+        if self.gone:
+            parts.append("Gone:\n" + as_text(self.gone))
+        return "\n".join(parts)
+
+
+def news(reported: Reported, findings: Iterable[Found], silent: Collection[str]) -> News:
+    """`silent`: sources that did not answer to the end: what those do not name is no news."""
+    now = {(one.id, one.subject): one for one in findings}
+    problems = {key: one for key, one in now.items() if not one.is_well}
+    new = [
+        one
+        for key, one in problems.items()
+        if key not in reported or rank(one.status) < rank(reported[key].status)
+    ]
+    kept = {key: one for key, one in reported.items() if key not in now and one.source in silent}
+    gone = [one for key, one in reported.items() if key not in problems and key not in kept]
+    new.sort(key=lambda one: (rank(one.status), one.id, one.subject))
+    # A check that was unknown for a while is no news once it is known again.
+    doubted = {key for key, one in problems.items() if one.status == "unknown" and key in reported}
+    after = {key: reported[key] if key in doubted else one for key, one in problems.items()}
+    return News(tuple(new), tuple(gone), {**kept, **after})
+
+
+def parse_entries(entries: Iterable[Mapping[str, Any]]) -> Reported:
+    found: Reported = {}
+    for entry in entries:
+        words = [str(entry.get(name, "")) for name in ("status", "id", "subject", "summary")]
+        one = Found(words[0], words[1], words[2], words[3], str(entry.get("source", "")))
+        found[one.id, one.subject] = one
+    return found
+
+
+def as_entries(reported: Reported) -> list[dict[str, str]]:
+    return [one.as_json() for one in reported.values()]

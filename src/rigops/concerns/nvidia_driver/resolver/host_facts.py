@@ -55,12 +55,6 @@ _KEYS: Final[Mapping[str, Key]] = {  # by what mokutil prints
 }
 
 
-@dataclass(frozen=True)
-class KernelImage:
-    release: str
-    has_headers: bool
-
-
 @dataclass(frozen=True, kw_only=True)
 class DriverHostFacts:
     """`kernels` have an image in /boot. `key`: DKMS's own, to sign with; None: not known.
@@ -68,7 +62,7 @@ class DriverHostFacts:
     A key that is enrolling waits for a person at the machine's console.
     """
 
-    kernels: tuple[KernelImage, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
     key: Key | None = None
     certificate: str = ""  # the file with that key's certificate
     serial: str = ""  # which signatures name that key by
@@ -82,9 +76,7 @@ def parse(text: str) -> DriverHostFacts:
     key = lines(found.get(_KEY, ""))
     return DriverHostFacts(
         kernels=tuple(
-            KernelImage(shape["release"], shape["headers"] == "headers")
-            for shape in shapes
-            if shape
+            Kernel(shape["release"], shape["headers"] == "headers") for shape in shapes if shape
         ),
         key=next((state for words, state in _KEYS.items() if words in "\n".join(key)), None),
         certificate=next((line for line in key if line.startswith("/")), ""),
@@ -205,9 +197,8 @@ def machine_of(
         manager=next((name for one, name in _MANAGERS.items() if one in packages.managers), None),
         cards=tuple(_card(catalog, one) for one in pci.nvidia_gpus),
         kernels=tuple(
-            Kernel(
-                one.release,
-                one.has_headers,
+            replace(
+                one,
                 # In a container the running kernel is that of the machine around it.
                 around=host.is_container and one.release == running.release,
                 built=tuple(

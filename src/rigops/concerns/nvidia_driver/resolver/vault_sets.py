@@ -6,7 +6,7 @@ Digests count only from the lockfile.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
@@ -136,28 +136,31 @@ def available(
 
 def clash(pool: Pool, packages: Iterable[PinnedPackage]) -> Blocker | None:
     """A package in the host's vault that has the name of one of these, and other content."""
-    for one in packages:
-        there = pool.digests.get(one.file)
-        if there is not None and there != one.sha256:
-            return Blocker(
-                f"{POOL}/{one.file} is another build of {one.name} {one.version} than the declared "
-                f"one: its digest is {there}, that of the declared one {one.sha256}",
-                "declare the one in the vault, or remove it there",
-            )
+    for one, there in _others(pool, packages):
+        return Blocker(
+            f"{POOL}/{one.file} is another build of {one.name} {one.version} than the declared "
+            f"one: its digest is {there}, that of the declared one {one.sha256}",
+            "declare the one in the vault, or remove it there",
+        )
     return None
 
 
 def tampered(pool: Pool, sets: Iterable[PinnedSet]) -> Blocker | None:
     """The first package in the host's vault that has another digest than in the lockfile."""
-    for its in (its for one in sets for its in one.packages):
-        there = pool.digests.get(its.file)
-        if there is not None and there != its.sha256:
-            return Blocker(
-                f"{POOL}/{its.file} is not the package {its.name} {its.version} that was proven: "
-                f"its digest in the lockfile is {its.sha256}, on the host {there}",
-                "find out how it was changed; then remove it there, and this machine sends its own",
-            )
+    for its, there in _others(pool, (its for one in sets for its in one.packages)):
+        return Blocker(
+            f"{POOL}/{its.file} is not the package {its.name} {its.version} that was proven: "
+            f"its digest in the lockfile is {its.sha256}, on the host {there}",
+            "find out how it was changed; then remove it there, and this machine sends its own",
+        )
     return None
+
+
+def _others(pool: Pool, packages: Iterable[PinnedPackage]) -> Iterator[tuple[PinnedPackage, str]]:
+    for one in packages:
+        there = pool.digests.get(one.file, one.sha256)
+        if there != one.sha256:
+            yield one, there
 
 
 def offers(*indexes: str, place: str = PLACE) -> Offers:

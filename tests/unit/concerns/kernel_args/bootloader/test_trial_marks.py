@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.concerns.kernel_args.bootloader.trial_marks import changed, marked
 from rigops.concerns.kernel_args.trial_boot.parts import UNIT_FILE
-from rigops.concerns.kernel_args.trial_boot.prepare import prepare
+from rigops.concerns.kernel_args.trial_boot.prepare import changed, marked, prepare
 from rigops.record.trial_boot import without_marks
 from tests.unit.concerns.kernel_args.trial_boot.grounds import MARKS, RUNNING, ground, reason, trial
 

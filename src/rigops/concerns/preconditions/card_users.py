@@ -1,4 +1,4 @@
-"""Cards and other functions that are passed through to virtual machines."""
+"""Users of the cards: jobs, desktops, and virtual machines that they are passed through to."""
 
 from __future__ import annotations
 
@@ -12,6 +12,35 @@ from rigops.probe.kernel_arguments import name
 if TYPE_CHECKING:
     from rigops.probe.sections.modprobe import Modprobe
     from rigops.probe.sections.pci import Pci
+    from rigops.probe.sections.processes import Holder, Processes
+
+
+# As the kernel has them: 15 characters.
+DAEMONS: Final = frozenset({
+    "nvidia-persiste", "nvidia-powerd", "nvidia-gridd", "nv-fabricmanage", "nv-hostengine",
+    "nvsm_core", "dcgm-exporter",
+})  # fmt: skip
+DESKTOP: Final = frozenset({
+    "Xorg", "Xwayland", "X", "gnome-shell", "gnome-remote-de", "mutter-x11-fram", "gdm-x-session",
+    "kwin_x11", "kwin_wayland", "plasmashell", "ksmserver", "sddm", "sddm-greeter", "lightdm",
+    "cinnamon", "xfwm4", "sway", "Hyprland", "weston", "cosmic-comp", "budgie-wm", "muffin",
+})  # fmt: skip
+
+
+def jobs(processes: Processes) -> tuple[str, ...] | None:
+    """None where the processes could not be read."""
+    if processes.holders is None:
+        return None
+    return tuple(_job(one) for one in processes.holders if one.comm not in DAEMONS | DESKTOP)
+
+
+def desktops(processes: Processes) -> tuple[str, ...]:
+    return tuple(_job(one) for one in processes.holders or () if one.comm in DESKTOP)
+
+
+def _job(holder: Holder) -> str:
+    return f"{shortened(holder.comm)} ({holder.pid})"
+
 
 _MODULE: Final = "vfio_pci"
 _DRIVER: Final = "vfio-pci"
