@@ -18,8 +18,8 @@ import gevent
 import rigops.cli.apply  # noqa: F401 - the command's start-up, whatever of it is used here
 from rigops.cli.apply_common import host_requests
 from rigops.cli.options import read_inventory
-from rigops.cli.progress import Progress
-from rigops.converge.concerns import Selection
+from rigops.cli.terminal import Progress
+from rigops.converge.request import Selection
 from rigops.converge.result import exit_code
 from rigops.converge.fleet_run import FleetRun, Interrupts
 from rigops.converge.request import RunOptions

@@ -55,8 +55,19 @@ until [ "$(ls "$1" | wc -l)" -ge "$2" ]; do sleep 0.05; done
 """
 
 
+_TO_THE_LAB = """
+from gevent import monkey; monkey.patch_all()
+import sys, gevent
+from rigops.transport import LOCAL, HostKeyPolicy, Target, TransportError, connect
+
+port, key, known, config, together = sys.argv[1:]
+target = Target(name="rig", hostname="127.0.0.1", port=int(port), key=key, config_file=config,
+                known_hosts_file=known, allow_agent=False)
+"""
+
+
 def passes_under_gevent(lab: Lab, program: str) -> None:
-    """In a process of its own; its words are port, key, known hosts, configuration and a command.
+    """In a process of its own, which has `target` and `together`, a command.
 
     `COMMAND NAME COUNT` ends in no shell before it was called in so many at the same time.
     """
@@ -67,7 +78,7 @@ def passes_under_gevent(lab: Lab, program: str) -> None:
         f"cd {lab.folder}; sh {together}",
     ]  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", program, *words],
+        [sys.executable, "-c", _TO_THE_LAB + program, *words],
         cwd=_ROOT,
         capture_output=True,
         check=False,

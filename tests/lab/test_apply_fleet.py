@@ -35,7 +35,7 @@ import json, sys
 from pathlib import Path
 from rigops.cli.apply_common import host_requests
 from rigops.cli.options import read_inventory
-from rigops.converge.concerns import Selection
+from rigops.converge.request import Selection
 from rigops.converge.result import exit_code
 from rigops.converge.fleet_run import FleetRun
 from rigops.converge.request import RunOptions

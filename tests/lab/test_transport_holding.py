@@ -109,14 +109,6 @@ def test_a_connection_that_is_cut_is_seen(lab: Lab, connection: Connection) -> N
 
 
 _UNDER_GEVENT = """
-from gevent import monkey; monkey.patch_all()
-import sys, gevent
-from rigops.transport import HostKeyPolicy, Target, connect
-
-port, key, known, config, together = sys.argv[1:]
-target = Target(name="rig", hostname="127.0.0.1", port=int(port), key=key, config_file=config,
-                known_hosts_file=known, allow_agent=False)
-
 def one(number):
     with connect(target, host_keys=HostKeyPolicy()) as connection:
         held = connection.hold(["sh", "-c", f"{together} held 4; echo ready; grep -m1 b; exit 3"],

@@ -242,13 +242,19 @@ def test_a_proxy_command_is_used(tmp_path: Path) -> None:
         assert lab.known_hosts.read_text().startswith("behind ssh-ed25519 ")
 
 
-def test_a_host_known_by_its_certificate_authority_only_is_reached(tmp_path: Path) -> None:
+def certified(tmp_path: Path) -> Iterator[tuple[Lab, Path]]:
+    """A server with a certificate of its host key, and the authority that signed it."""
     require_sshd()
     authority = make_key(tmp_path / "ca")
     host = make_key(tmp_path / "server_key")
     keygen("-s", str(authority), "-h", "-I", "rig", "-n", "127.0.0.1", f"{host}.pub")
     options = (f"HostKey {host}", f"HostCertificate {host}-cert.pub")
     for lab in lab_with(tmp_path, *options, key_types=(), trusted=False):
+        yield lab, authority
+
+
+def test_a_host_known_by_its_certificate_authority_only_is_reached(tmp_path: Path) -> None:
+    for lab, authority in certified(tmp_path):
         line = f"@cert-authority [127.0.0.1]:{lab.sshd.port} {public(authority)}"
         lab.known_hosts.write_text(line)
         assert says(lab.target()) == b"here\n"
@@ -267,12 +273,7 @@ def test_a_server_that_speaks_only_newer_algorithms_is_reached(tmp_path: Path, o
 
 
 def test_a_new_plain_key_with_a_trusted_certificate_is_no_changed_key(tmp_path: Path) -> None:
-    require_sshd()
-    authority = make_key(tmp_path / "ca")
-    host = make_key(tmp_path / "server_key")
-    keygen("-s", str(authority), "-h", "-I", "rig", "-n", "127.0.0.1", f"{host}.pub")
-    options = (f"HostKey {host}", f"HostCertificate {host}-cert.pub")
-    for lab in lab_with(tmp_path, *options, key_types=(), trusted=False):
+    for lab, authority in certified(tmp_path):
         old = " ".join(public(make_key(tmp_path / "old")).split()[:2])
         name = f"[127.0.0.1]:{lab.sshd.port}"
         lab.known_hosts.write_text(f"{name} {old}\n@cert-authority {name} {public(authority)}")

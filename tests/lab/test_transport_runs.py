@@ -272,14 +272,6 @@ def test_nothing_is_left_of_a_closed_connection(lab: Lab) -> None:
 
 
 _UNDER_GEVENT = """
-from gevent import monkey; monkey.patch_all()
-import sys, gevent
-from rigops.transport import LOCAL, HostKeyPolicy, Target, TransportError, connect
-
-port, key, known, config, together = sys.argv[1:]
-target = Target(name="rig", hostname="127.0.0.1", port=int(port), key=key, config_file=config,
-                known_hosts_file=known, allow_agent=False)
-
 def one(number):
     with connect(target, host_keys=HostKeyPolicy()) as connection:
         answer = connection.run(["sh", "-c", f"{together} all 5; echo {number}"], deadline_s=60)

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops.hostside import preflight
-from rigops.hostside.p2p.card import Gpu
+from rigops.hostside.p2p.card import Gpu, Pair
 from rigops.hostside.p2p.census import take_census
 from rigops.hostside.p2p.kernels import Kernels
-from rigops.hostside.p2p.pair import Pair
 from tests.silicon import cards
 from tests.silicon.requirements import lacks
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rigops.backup.engines import Engines
     from rigops.catalog import Catalog
     from rigops.hosts.access import Chosen, HostAccess
-    from rigops.hosts.console import Console
+    from rigops.hosts.parallel import Console
     from rigops.probe.bundle import Bundle
     from rigops.record.journal import Run
     from rigops.record.lockfile import LockedHost

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.apply_common import (
-    conclude,
-    consent_options,
-    fleet_run,
-    inventory_options,
-    select_hosts,
-    selected_again,
-)
+from rigops.cli.apply_common import conclude, consent_options, fleet_run, inventory_options
 from rigops.cli.hosts import host_options
 from rigops.converge.flow import apply
 from rigops.converge.request import RunOptions
 
 if TYPE_CHECKING:
+    from rigops.cli.apply_common import Selected
     from rigops.cli.hosts import AskAccess
     from rigops.converge.request import PreflightWhen, RebootWhen
 
@@ -65,11 +58,7 @@ if TYPE_CHECKING:
 @host_options
 def command(
     *,
-    hosts: tuple[str, ...],
-    inventory_path: Path | None,
-    limit: tuple[str, ...],
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
+    selected: Selected,
     yes: bool,
     reboot: RebootWhen,
     serial: int,
@@ -97,12 +86,9 @@ def command(
       rigops apply --only kernel_args --yes --reboot never
       rigops apply --yes --reboot auto --serial 4 --json
     """
-    requests, selection, digest = select_hosts(
-        hosts, inventory_path, limit=limit, only=only, skip=skip
-    )
     options = RunOptions(
-        selection=selection,
-        inventory_digest=digest,
+        selection=selected.selection,
+        inventory_digest=selected.digest,
         access=access(),
         yes=yes,
         reboot=reboot,
@@ -115,7 +101,6 @@ def command(
         remove_foreign_driver=remove_foreign_driver,
         preflight=preflight,
     )
-    with fleet_run(requests, options) as (run, screen):
+    with fleet_run(selected.requests, options) as (run, screen):
         ending = apply(run, screen)
-    again = selected_again(hosts, inventory_path, limit=limit, only=only, skip=skip)
-    return conclude(run, ending, as_json=as_json, again=again)
+    return conclude(run, ending, as_json=as_json, again=selected.again)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -22,19 +23,20 @@ from rigops.cli.options import (
     read_inventory,
     words,
 )
-from rigops.cli.output import print_json, text_width
-from rigops.cli.progress import Progress
+from rigops.cli.output import print_closing, print_json, text_width
+from rigops.cli.terminal import Progress
 from rigops.concerns.concern import HostRequest
 from rigops.concerns.registry import CONCERNS, in_this_version
-from rigops.converge.concerns import Selection, deploys
 from rigops.converge.fleet_run import FleetRun, Interrupts
 from rigops.converge.flow import record
 from rigops.converge.host_run import HostRun
+from rigops.converge.request import Selection, deploys
 from rigops.converge.result import exit_code
+from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.record import lockfile as lock
 from rigops.report.apply import outcome_lines
-from rigops.report.closing import MOST_IN_FULL, closing_lines
+from rigops.report.closing import MOST_IN_FULL, Again
 from rigops.report.host_rows import apply_rows
 from rigops.report.preflight import preflight_lines
 from rigops.report.terminal import print_lines
@@ -54,6 +56,46 @@ _DOING = {
     "plan": "planning", "apply": "applying", "release": "releasing", "rollback": "rolling back",
 }  # fmt: skip
 _COMING = [one.name for one in CONCERNS if not one.is_in_this_version]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The hosts and concerns that a command line names. `digest`: of the inventory."""
+
+    requests: Sequence[HostRequest]
+    selection: Selection
+    digest: str
+    again: Again
+
+
+def _with_selected(function: Command) -> Command:
+    """For a command that gets them as `selected`. Words that are hosts are as with --limit."""
+
+    @wraps(function)
+    def select(
+        *,
+        hosts: tuple[str, ...],
+        inventory_path: Path | None,
+        limit: tuple[str, ...],
+        only: tuple[str, ...],
+        skip: tuple[str, ...],
+        **others: object,
+    ) -> object:
+        selection = Selection.from_words(only, skip)
+        inventory = read_inventory(inventory_path)
+        inventory.require_fitting(hosts, "HOST")
+        inventory.require_fitting(limit, "--limit")
+        chosen = (("--only", only), ("--skip", skip))
+        again = replace(
+            called_again(inventory_path),
+            is_whole=not (hosts or limit),
+            selection=tuple(w for name, given in chosen if given for w in (name, ",".join(given))),
+        )
+        requests = host_requests(inventory, (*hosts, *limit))
+        selected = Selected(requests, selection, inventory.digest, again)
+        return function(selected=selected, **others)
+
+    return cast("Command", select)
 
 
 inventory_options = combined(
@@ -76,6 +118,7 @@ inventory_options = combined(
         help="Skip these concerns."
         + (f" Not in this version: {', '.join(_COMING)}." if _COMING else ""),
     ),
+    _with_selected,
 )
 
 
@@ -93,40 +136,6 @@ def consent_options(*, reboot_help: str) -> Callable[[Command], Command]:
         ),
         click.option("--allow-busy", is_flag=True, help="Go on while GPU jobs run."),
     )
-
-
-def select_hosts(
-    hosts: Sequence[str],
-    inventory_path: Path | None,
-    *,
-    limit: Sequence[str],
-    only: Sequence[str],
-    skip: Sequence[str],
-) -> tuple[list[HostRequest], Selection, str]:
-    """Hosts, concerns, and the digest of the inventory.
-
-    `hosts`: as with --limit.
-    """
-    selection = Selection.from_words(only, skip)
-    inventory = read_inventory(inventory_path)
-    inventory.require_fitting(hosts, "HOST")
-    inventory.require_fitting(limit, "--limit")
-    return host_requests(inventory, (*hosts, *limit)), selection, inventory.digest
-
-
-def selected_again(
-    hosts: Sequence[str],
-    inventory_path: Path | None,
-    *,
-    limit: Sequence[str],
-    only: Sequence[str],
-    skip: Sequence[str],
-) -> Again:
-    """As `select_hosts` takes it."""
-    chosen = (("--only", only), ("--skip", skip))
-    selection = [word for name, given in chosen if given for word in (name, ",".join(given))]
-    again = called_again(inventory_path)
-    return replace(again, is_whole=not (hosts or limit), selection=tuple(selection))
 
 
 @contextmanager
@@ -204,8 +213,7 @@ def conclude(
     unrecorded = record(run, _tell)
     _report(run.results, as_json=as_json, words=words, shown=ending.shown)
     if again and not as_json:
-        lines = closing_lines(apply_rows(run.results), text_width(), again)
-        print_lines(*([""] if len(lines) > 1 else []), *lines)
+        print_closing(apply_rows(run.results), again)
     if unrecorded:
         raise RigopsError(unrecorded)
     return EXIT_INTERRUPTED if ending.is_interrupted else exit_code(run.results)

@@ -12,10 +12,9 @@ import click
 from rigops.cli.engine_answers import engine_options, print_answers
 from rigops.cli.hosts import called_again, choose_hosts, host_options
 from rigops.cli.options import engine_option, host_arguments
-from rigops.cli.output import text_width
+from rigops.cli.output import print_closing
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
-from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,8 +87,7 @@ def command(
     from rigops.backup.engine import MOVED, PRUNE_MOST
     from rigops.hosts import backups
     from rigops.hosts.engines import ask_engines
-    from rigops.report.backup_rows import backup_rows
-    from rigops.report.closing import closing_lines
+    from rigops.report.host_rows import backup_rows
     from rigops.report.snapshots import backup_lines, drill_lines, heal_lines
 
     consents = ((MOVED, moved), (ACCEPT_LOST, accept_lost), (PRUNE_MOST, prune_most))
@@ -108,6 +106,5 @@ def command(
         answers, lambda answer, width: lines(answer.host, answer.value, width), as_json=as_json
     )
     if not as_json:
-        closing = closing_lines(backup_rows(answers), text_width(), called_again(inventory_path))
-        print_lines(*([""] if len(closing) > 1 else []), *closing)
+        print_closing(backup_rows(answers), called_again(inventory_path))
     return code

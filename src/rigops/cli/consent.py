@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from rigops.cli.options import is_verbose
-from rigops.cli.output import has_terminal, text_width
+from rigops.cli.output import has_terminal, print_declined, text_width
 from rigops.converge.flow import REBOOT, Item, Question, Reboot, named
 from rigops.dataclass import dataclass
 from rigops.report.plan import plan_lines
 from rigops.report.terminal import print_lines, visible
 
 if TYPE_CHECKING:
-    from rigops.cli.progress import Progress
+    from rigops.cli.terminal import Progress
     from rigops.converge.result import HostResult
 
 _WORDS: Final = {"yes": "y", "no": "n", "change": "c", "diff": "d"}
@@ -71,8 +71,7 @@ def ask(question: Question, show_diff: Callable[[], None] | None = None) -> froz
     has_choices = bool(question.items) or reboot.is_asked
     if not has_terminal() and (plan or (has_choices and reboot.is_needed)):
         what, flag = ("", "--yes") if plan else (" the reboot", "--reboot auto")
-        fix = f"    fix: pass {flag}"
-        print_lines(f"Declined: no terminal to confirm{what} on.", fix, err=True)
+        print_declined(f"no terminal to confirm{what} on", f"pass {flag}")
         return None
     if not plan and not (has_choices and has_terminal()):
         return frozenset()

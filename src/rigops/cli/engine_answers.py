@@ -36,7 +36,7 @@ def print_answers(
 ) -> int:
     """`lines`: of an answer, for this width; `between`: two of them. Returns the exit code."""
     from rigops.hosts.engines import document, exit_code
-    from rigops.report.snapshots import failure_lines
+    from rigops.report.words import error_lines
 
     if as_json:
         print_json(document(answers))
@@ -46,7 +46,8 @@ def print_answers(
         if number:
             print_lines(*between)
         if answer.error:
-            print_lines(*failure_lines(answer.host, answer.error, width))
+            text = f"{answer.host}: {answer.error.message}"
+            print_lines(*error_lines(text, answer.error.fix, width))
         else:
             print_lines(*lines(answer, width))
     return exit_code(answers)

@@ -14,6 +14,7 @@ from rigops.report.terminal import print_lines
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
+EXIT_UNREACHED = 3
 EXIT_DECLINED = EXIT_INTERRUPTED = 130
 
 

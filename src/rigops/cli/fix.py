@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.examiner import Examiner
-from rigops.cli.failure import EXIT_DECLINED, EXIT_FAILURE
+from rigops.cli.failure import EXIT_DECLINED, EXIT_FAILURE, EXIT_UNREACHED
 from rigops.cli.hosts import (
     called_again,
     chosen_host,
@@ -20,7 +20,7 @@ from rigops.cli.hosts import (
     read_catalogs,
 )
 from rigops.cli.options import host_arguments, read_inventory, words
-from rigops.cli.output import has_terminal, print_json, text_width
+from rigops.cli.output import has_terminal, print_declined, print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.concerns import registry
 from rigops.doctor.proposal import ProposedKeys, suggest
@@ -28,7 +28,7 @@ from rigops.hosts.probing import ProbeOptions, probe_hosts
 from rigops.inventory.merge import collect, lacking
 from rigops.inventory.rewrite import Rewrite, rewrite, write
 from rigops.report.closing import Again, closing_lines
-from rigops.report.fix import (
+from rigops.report.inventory import (
     by_hand_lines,
     diff_lines,
     document_hosts,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from rigops.hosts.probing import CollectedHost
 
 SCHEMA = "rigops.fix/1"
-_UNREACHED = 3
 
 
 @click.command("fix")
@@ -133,7 +132,7 @@ def command(
     codes = {one.plan_code for one in results}
     if wanted.by_hand or EXIT_FAILURE in codes:
         return EXIT_FAILURE
-    return _UNREACHED if _UNREACHED in codes or any(one.error for one in reports) else 0
+    return EXIT_UNREACHED if EXIT_UNREACHED in codes or any(one.error for one in reports) else 0
 
 
 def _missing(data: Mapping[str, object], report: HostReport) -> tuple[ProposedKeys, ...]:
@@ -155,7 +154,7 @@ def _show(
 
 def _confirmed(wanted: Rewrite) -> bool:
     if not has_terminal():
-        print_lines("Declined: no terminal to confirm on.", "    fix: pass --yes", err=True)
+        print_declined("no terminal to confirm on", "pass --yes")
         return False
     return click.confirm(visible(f"Write this into {wanted.path}?"), err=True)
 
@@ -164,8 +163,7 @@ def _plan(
     inventory_path: Path | None, hosts: Collection[str], access: HostAccess
 ) -> Sequence[HostResult]:
     from rigops.cli.apply_common import fleet_run, host_requests
-    from rigops.converge.concerns import Selection
-    from rigops.converge.request import RunOptions
+    from rigops.converge.request import RunOptions, Selection
 
     inventory = read_inventory(inventory_path)
     requests = [one for one in host_requests(inventory, ()) if one.name in hosts]

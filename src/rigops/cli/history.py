@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rigops.cli.failure import EXIT_UNREACHED
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
 from rigops.cli.options import common, host_arguments, is_verbose, json_option
 from rigops.cli.output import print_json, warn
 from rigops.dataclass import dataclass
 from rigops.hosts.parallel import for_each
 from rigops.record import journal
-from rigops.record.journal_shell import JOURNAL, MOST_RUNS, READ
+from rigops.record.shell import JOURNAL, MOST_RUNS, READ
 from rigops.report.closing import MOST_IN_FULL
 from rigops.report.history import history_lines
 from rigops.report.terminal import print_lines
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from rigops.transport import HostKeyPolicy
 
 SCHEMA = "rigops.history/1"
-_EXIT_UNREACHED = 3
 _MOST = 30  # lines of many hosts, before they are wrapped
 # An unreadable file fails before the pipe, whose exit status is that of tail.
 _SHELL = f"{READ}is_journal {JOURNAL} || exit 0\nlines {JOURNAL} | tail -n {MOST_RUNS}"
@@ -81,7 +81,7 @@ def command(
     else:
         is_brief = len(chosen) > MOST_IN_FULL and not is_verbose()
         print_lines(*history_lines(runs, _MOST if is_brief else None))
-    return _EXIT_UNREACHED if unreached else 0
+    return EXIT_UNREACHED if unreached else 0
 
 
 @dataclass(frozen=True)

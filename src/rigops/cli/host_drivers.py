@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rigops.catalog import driver_rows
+from rigops.cli.failure import EXIT_UNREACHED
 from rigops.cli.hosts import choose_hosts, host_catalog, locked_hosts, read_catalogs
 from rigops.cli.output import print_json, text_width
 from rigops.cli.terminal import Terminal
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from rigops.catalog.model import DrivenGpu
     from rigops.cli.hosts import AskAccess
     from rigops.record.lockfile import LockedHost
-
-_UNKNOWN = 3
 
 
 def show_hosts(
@@ -57,7 +56,7 @@ def show_hosts(
         )
     else:
         print_lines(*driver_choice_lines(found, text_width()))
-    return _UNKNOWN if any(one.error for one in found) else 0
+    return EXIT_UNREACHED if any(one.error for one in found) else 0
 
 
 def _choice(collected: CollectedHost, catalog: Catalog, locked: LockedHost | None) -> HostChoice:

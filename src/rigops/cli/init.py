@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.catalog import load
+from rigops.cli.failure import EXIT_UNREACHED
 from rigops.cli.hosts import access_options
 from rigops.cli.options import DEFAULT_INVENTORY, common, words
 from rigops.cli.output import text_width
@@ -25,7 +26,13 @@ from rigops.hosts.access import Chosen
 from rigops.hosts.probing import ProbeOptions, probe_hosts
 from rigops.probe.registry import SECTIONS
 from rigops.probe.snapshot import HostSnapshot
-from rigops.report.inventory import host_text, in_order, inventory_text, written_lines
+from rigops.report.inventory import (
+    host_text,
+    in_order,
+    inventory_text,
+    unreached_lines,
+    written_lines,
+)
 from rigops.report.terminal import print_lines, print_text
 from rigops.transport import Target
 
@@ -35,7 +42,6 @@ if TYPE_CHECKING:
     from rigops.doctor.proposal import ProposedKeys
     from rigops.probe.bundle import Bundle
 
-_UNREACHED = 3
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -92,18 +98,14 @@ def command(
     proposed = {one.host: _proposed(one.bundle, catalog) for one in collected if one.bundle}
     if accepts:
         proposed = {host: accept(entries) for host, entries in proposed.items()}
-    for one in collected:
-        if one.error:
-            print_lines(f"{one.host}: {one.error.kind}: {one.error.message}", err=True)
-            if one.error.fix:
-                print_lines(f"  fix: {one.error.fix}", err=True)
+    print_lines(*unreached_lines(collected), err=True)
     if proposed:
         texts = [
             host_text(*_named(reached[host], taken), entries) for host, entries in proposed.items()
         ]
         written = [one for entries in proposed.values() for one in in_order(entries)]
         _write(folder / DEFAULT_INVENTORY, texts, written, accepted=accepts)
-    click.get_current_context().exit(_UNREACHED if any(one.error for one in collected) else 0)
+    click.get_current_context().exit(EXIT_UNREACHED if any(one.error for one in collected) else 0)
 
 
 def _named(target: Target, taken: set[str]) -> tuple[str, dict[str, object]]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from shutil import get_terminal_size
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from rigops.report.terminal import print_lines, print_text
+
+if TYPE_CHECKING:
+    from rigops.report.closing import Again, Row
 
 _MOST_COLUMNS: Final = 100
 
@@ -20,6 +23,18 @@ def print_json(document: Mapping[str, object]) -> None:
 
 def warn(warnings: Iterable[str]) -> None:
     print_lines(*(f"Warning: {warning}" for warning in warnings), err=True)
+
+
+def print_declined(why: str, fix: str = "") -> None:
+    print_lines(f"Declined: {why}.", *([f"    fix: {fix}"] if fix else []), err=True)
+
+
+def print_closing(rows: Sequence[Row], again: Again) -> None:
+    """What came of each host, and what to type next; after an empty line where that is a table."""
+    from rigops.report.closing import closing_lines
+
+    lines = closing_lines(rows, text_width(), again)
+    print_lines(*([""] if len(lines) > 1 else []), *lines)
 
 
 def has_terminal() -> bool:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.apply_common import (
-    fleet_run,
-    inventory_options,
-    select_hosts,
-    selected_again,
-)
+from rigops.cli.apply_common import fleet_run, inventory_options
 from rigops.cli.hosts import host_options
 from rigops.cli.options import is_verbose
 from rigops.cli.output import print_json, text_width
@@ -24,6 +18,7 @@ from rigops.report.plan import plan_lines, total_lines
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
+    from rigops.cli.apply_common import Selected
     from rigops.cli.hosts import AskAccess
 
 SCHEMA = "rigops.plan/1"
@@ -36,11 +31,7 @@ PENDING = 4
 @host_options
 def command(
     *,
-    hosts: tuple[str, ...],
-    inventory_path: Path | None,
-    limit: tuple[str, ...],
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
+    selected: Selected,
     fails_pending: bool,
     access: AskAccess,
     as_json: bool,
@@ -61,13 +52,13 @@ def command(
       rigops plan --limit 'v100*' --only kernel_args
       rigops plan --exit-code >/dev/null; [ $? = 4 ] && echo 'changes are pending'
     """
-    requests, selection, digest = select_hosts(
-        hosts, inventory_path, limit=limit, only=only, skip=skip
-    )
     options = RunOptions(
-        command="plan", selection=selection, inventory_digest=digest, access=access()
+        command="plan",
+        selection=selected.selection,
+        inventory_digest=selected.digest,
+        access=access(),
     )
-    with fleet_run(requests, options) as (run, _):
+    with fleet_run(selected.requests, options) as (run, _):
         run.plan()
     if as_json:
         print_json({"schema": SCHEMA, "hosts": [result.plan_json() for result in run.results]})
@@ -75,8 +66,8 @@ def command(
         width = text_width()
         is_brief = len(run.results) > MOST_IN_FULL and not is_verbose()
         lines = plan_lines(run.results, width, has_diffs=is_verbose(), is_brief=is_brief)
-        again = selected_again(hosts, inventory_path, limit=limit, only=only, skip=skip)
         total = total_lines(run.results, width)
-        print_lines(*lines, "", *closing_lines(plan_rows(run.results), width, again, total))
+        rows = plan_rows(run.results)
+        print_lines(*lines, "", *closing_lines(rows, width, selected.again, total))
     codes = (result.plan_code for result in run.results)
     return gravest(code for code in codes if fails_pending or code != PENDING)

@@ -20,19 +20,18 @@ from rigops.cli.hosts import (
     several_hosts,
 )
 from rigops.cli.options import common, host_arguments, is_verbose, json_option, words
-from rigops.cli.output import has_terminal, print_json, text_width
+from rigops.cli.output import has_terminal, print_declined, print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 from rigops.hosts.access import HostAccess
 from rigops.hosts.proving import ProofOptions, prove_hosts
 from rigops.hostside.p2p.verdict import exit_code
 from rigops.preflight.chosen_pairs import parse_pairs
-from rigops.preflight.document import document
 from rigops.preflight.found import overall
+from rigops.preflight.headline import document
 from rigops.preflight.run import LEVELS
 from rigops.report.closing import MOST_IN_FULL, closing_lines
-from rigops.report.preflight import preflight_lines, preflight_rows
-from rigops.report.preflight_env import environment_lines
+from rigops.report.preflight import environment_lines, preflight_lines, preflight_rows
 from rigops.report.terminal import print_lines, print_text, visible
 
 if TYPE_CHECKING:
@@ -132,10 +131,9 @@ def command(
 
 def _confirmed(chosen: Sequence[Chosen]) -> bool:
     if not has_terminal():
-        print_lines(
-            "Declined: no terminal to confirm on. Copies can lock up a machine with broken P2P.",
-            "    fix: pass --yes, or --level quick to copy nothing",
-            err=True,
+        print_declined(
+            "no terminal to confirm on. Copies can lock up a machine with broken P2P",
+            "pass --yes, or --level quick to copy nothing",
         )
         return False
     names = ", ".join(host.name for host in chosen)

@@ -15,10 +15,9 @@ from rigops.cli.output import print_json, text_width
 from rigops.cli.plan import PENDING
 from rigops.cli.plan import SCHEMA as PLAN_SCHEMA
 from rigops.concerns.concern import HostRequest
-from rigops.converge.concerns import Selection
 from rigops.converge.flow import carry_out, named
 from rigops.converge.host_journal import FORGOTTEN
-from rigops.converge.request import RunOptions
+from rigops.converge.request import RunOptions, Selection
 from rigops.converge.result import gravest
 from rigops.errors import usage_error
 from rigops.inventory.spec import RigSpec

@@ -14,10 +14,9 @@ from rigops.cli.engine_answers import engine_options, print_answers
 from rigops.cli.failure import EXIT_DECLINED
 from rigops.cli.hosts import choose_host, host_options
 from rigops.cli.options import engine_option, inventory_option
-from rigops.cli.output import has_terminal
+from rigops.cli.output import has_terminal, print_declined
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
-from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rigops.cli.hosts import AskAccess
@@ -87,7 +86,7 @@ def command(
     terminal, at = Terminal(), parse_when(when, datetime.now().astimezone())
     request = RestoreRequest(path=path, at=at, place=place, to=to, in_place=in_place)
     if in_place and not (yes or dry_run or has_terminal()):
-        _decline("no terminal to confirm on", "pass --yes, or leave --in-place out")
+        print_declined("no terminal to confirm on", "pass --yes, or leave --in-place out")
         return EXIT_DECLINED
     chosen = (choose_host(host, inventory_path),)
     options = engine_options(access(), engine or ("btrfs" if place else ""))
@@ -96,7 +95,7 @@ def command(
         (planned,) = ask_engines(chosen, options, "looking for it", work, terminal)
         if planned.error is None:
             if not click.confirm(question_text(host, planned.value), err=True):
-                _decline("nothing was changed", "")
+                print_declined("nothing was changed")
                 return EXIT_DECLINED
             request = exactly(request, planned.value)
             options = replace(options, engine=planned.value["engine"])
@@ -114,7 +113,3 @@ def command(
         ),
         as_json=as_json,
     )
-
-
-def _decline(why: str, fix: str) -> None:
-    print_lines(f"Declined: {why}.", *([f"    fix: {fix}"] if fix else []), err=True)

@@ -16,12 +16,10 @@ from rigops.cli.apply_common import conclude, consent_options, fleet_run, host_r
 from rigops.cli.hosts import host_options
 from rigops.cli.options import inventory_option, read_inventory
 from rigops.concerns.nvidia_driver import record as driver
-from rigops.converge.concerns import Selection
-from rigops.converge.config_rollback import earlier_request, lines_to_change
 from rigops.converge.flow import carry_out
 from rigops.converge.host_run import HostRun
-from rigops.converge.request import RunOptions
-from rigops.converge.root_rollback import RootRollback
+from rigops.converge.request import RunOptions, Selection
+from rigops.converge.rollback import RootRollback, earlier_request, lines_to_change
 from rigops.dataclass import dataclass
 from rigops.errors import usage_error
 

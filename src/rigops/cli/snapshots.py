@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from rigops.cli.engine_answers import engine_options, print_answers
 from rigops.cli.hosts import choose_hosts, host_options
-from rigops.cli.options import engine_option, host_arguments, is_verbose
+from rigops.cli.options import engine_option, host_arguments, is_verbose, read_inventory
 from rigops.cli.terminal import Terminal
-from rigops.errors import usage_error
+from rigops.errors import Problem, RigopsError, usage_error
 from rigops.report.terminal import print_text
+from rigops.transport import Target
 
 if TYPE_CHECKING:
     from rigops.backup.engines import Engines
     from rigops.cli.hosts import AskAccess
-    from rigops.hosts.access import Chosen
+    from rigops.hosts.access import Chosen, HostAccess
     from rigops.hosts.engines import HostAnswer
+
+_READ_S: Final = 30.0
 
 
 @click.command("snapshots")
@@ -56,11 +59,9 @@ def command(
       rigops snapshots threadripper --target-setup | ssh root@nas sh
     """
     if is_setup:
-        from rigops.cli.target_setup import setup_script
-
         if len(hosts) != 1:
             raise usage_error(message="--target-setup takes one HOST", key="HOST")
-        print_text(setup_script(hosts[0], inventory_path, access()))
+        print_text(_target_setup(hosts[0], inventory_path, access()))
         return 0
     chosen = choose_hosts(hosts, inventory_path)
     from rigops.hosts.backups import list_copies
@@ -79,3 +80,32 @@ def command(
     answers = ask_engines(chosen, options, "reading snapshots", work, Terminal())
     now = datetime.now().astimezone()
     return print_answers(answers, lines, as_json=as_json, between=("",))
+
+
+def _target_setup(name: str, inventory_path: Path | None, access: HostAccess) -> str:
+    """For the shell of the server that the host's snapshots are sent to: it lets its key in."""
+    from rigops.concerns.snapshots.decide import is_remote, server_path, target_setup
+    from rigops.concerns.snapshots.record import PUBLIC_KEY
+    from rigops.hostside.packing import pack
+
+    host = read_inventory(inventory_path).require(name)
+    send_to = host.spec.snapshots.send_to if host.spec.snapshots else None
+    if send_to is None or not is_remote(send_to):
+        raise usage_error(
+            message="the snapshots of this host are not sent to a server",
+            host=name,
+            key="snapshots",
+            fix='declare "send_to": "root@server:/path" in it',
+        )
+    with access.open(Target.from_host_data(name, host.data)) as (connection, privilege):
+        done = connection.run(["cat", PUBLIC_KEY], privilege=privilege, deadline_s=_READ_S)
+    key = done.stdout.decode(errors="replace").strip()
+    if done.exit_code != 0 or len(key.split()) < 2:  # noqa: PLR2004 - its kind and the key
+        raise RigopsError(
+            Problem(
+                message=f"{PUBLIC_KEY} cannot be read there",
+                host=name,
+                fix=f"rigops apply --limit {name} makes the key; log in as root, or allow sudo",
+            )
+        )
+    return target_setup(key, server_path(send_to)[1], pack("snapshots").text)

@@ -30,7 +30,7 @@ from rigops.plan.commands import blockers
 from rigops.plan.context import context_of, plan_of, provide, provided
 from rigops.record import journal
 from rigops.record.journal import PYINFRA, Run
-from rigops.record.journal_shell import adding
+from rigops.record.shell import adding
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host

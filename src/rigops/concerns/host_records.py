@@ -24,9 +24,8 @@ from rigops.packages.records import (
 )
 from rigops.record import Proven, declared, journal
 from rigops.record.declared import DeclaredKeys
-from rigops.record.failed_proof import FailedProof
-from rigops.record.journal_shell import JOURNAL
-from rigops.record.proof_shell import FAILED_PROOF, PROVEN
+from rigops.record.proven import FailedProof
+from rigops.record.shell import FAILED_PROOF, JOURNAL, PROVEN
 
 if TYPE_CHECKING:
     from rigops.probe.sections.rigops_state import RigopsState

@@ -162,12 +162,7 @@ class RigopsConnector(BaseConnector):
     ) -> bool:
         raise DeployError(f"{remote_filename}: {FOREIGN}")
 
-    def get_file(
-        self,
-        remote_filename: str,
-        *_: object,
-        **__: object,
-    ) -> bool:
+    def get_file(self, remote_filename: str, *_: object, **__: object) -> bool:
         raise DeployError(f"{remote_filename}: {FOREIGN}")
 
 

@@ -37,19 +37,15 @@ class FleetRun:
         for one in hosts:
             engine.provide(one.name, one.spec)
         self.options = options
-        self._hosts = [make(one, options, engine) for one in hosts]
+        self.runs = [make(one, options, engine) for one in hosts]
 
     @property
     def results(self) -> list[HostResult]:
-        return [run.result for run in self._hosts]
-
-    @property
-    def runs(self) -> Sequence[HostRun]:
-        return self._hosts
+        return [run.result for run in self.runs]
 
     def plan(self) -> None:
         """Reach every host and see what is to be done. Touches nothing."""
-        _at_once(self._hosts, lambda run: run.plan())
+        _at_once(self.runs, lambda run: run.plan())
         self._refuse_twins()
 
     def repair(self, names: Collection[str]) -> None:
@@ -88,24 +84,19 @@ class FleetRun:
         _at_once(self._working(), forget)
 
     def close(self) -> None:
-        for run in self._hosts:
+        for run in self.runs:
             run.close()
 
     def _restart(self, runs: Sequence[HostRun]) -> None:
         waiting = list(runs)
         canary = None
-        while waiting and not (
-            canary and canary.was_rebooted
-        ):  # a reboot that was refused proved nothing
+        while waiting and not (canary and canary.was_rebooted):  # a refused one proved nothing
             canary = waiting.pop(0)
             _at_once([canary], _restart)
         if canary is not None and canary.was_rebooted and not canary.came_through:
             name = canary.request.name
-            failed = (
-                "failed its proof"
-                if canary.result.has_failed_proof
-                else "did not come through its own"
-            )
+            has_failed = canary.result.has_failed_proof
+            failed = "failed its proof" if has_failed else "did not come through its own"
             for run in waiting:
                 run.result.waits_for = name
                 run.result.story.append(f"not rebooted, since {name} {failed}")
@@ -126,7 +117,7 @@ class FleetRun:
                 run.fail(SameMachineError(names))
 
     def _working(self) -> list[HostRun]:
-        return [run for run in self._hosts if run.result.error is None]
+        return [run for run in self.runs if run.result.error is None]
 
 
 def _restart(run: HostRun) -> None:

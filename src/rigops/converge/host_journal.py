@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rigops.concerns.host_records import damaged_records
 from rigops.concerns.journal_values import values_of
 from rigops.converge.errors import DeployError
-from rigops.converge.leftovers import leftovers
+from rigops.errors import RigopsError
+from rigops.ownership.owned_lines import shown_path
+from rigops.ownership.ownership import Ownership
+from rigops.packages.records import HOLDS_RECORD, Holds
 from rigops.preflight.headline import failure_text
 from rigops.preflight.results import failure, only_over, pairs_of, passed
-from rigops.probe.sections.rigops_state import STATE
+from rigops.probe.sections.rigops_state import ARGUMENTS, STATE
 from rigops.record import journal
 from rigops.record.journal import BEGUN, MADE, PLANNED, UNSURE
-from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ, adding
-from rigops.record.proof_shell import recording
+from rigops.record.kernel_arguments import parse_arguments
+from rigops.record.shell import JOURNAL, NOT_A_FILE, READ, adding, recording
 
 if TYPE_CHECKING:
     from rigops.converge.connector import HostChannel
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from rigops.probe.sections.rigops_state import RigopsState
     from rigops.record import Proven
     from rigops.record.declared import DeclaredKeys
-    from rigops.record.failed_proof import FailedProof
+    from rigops.record.proven import FailedProof
     from rigops.transport import Result
 
 _DEADLINE_S: Final = 60.0
@@ -212,3 +216,34 @@ def forget(channel: HostChannel) -> None:
     if done.exit_code != 0:
         output = " ".join(done.stderr.decode(errors="replace").split())
         raise DeployError(f"{STATE} could not be removed: {output}")
+
+
+def leftovers(state: RigopsState, kept_holds: Collection[str] = ()) -> Iterator[str]:
+    """By its records and its files."""
+    if not state.are_traces_known:
+        yield "whatever the host's answer, which is incomplete, would have named"
+    for record in damaged_records(state):
+        if record.is_refused and record.path != JOURNAL:
+            yield f"whatever {record.path} named, which cannot be read"
+    owned = Ownership() if state.owned is None else Ownership.parse(state.owned)
+    yield from (f"{shown_path(path)} (changed since)" for path in sorted(owned.files))
+    yield from state.unrecorded
+    yield from state.strays
+    yield from (f"the hold of {name}" for name in holds_of(state) if name not in kept_holds)
+    if arguments := _arguments(state.records.get(ARGUMENTS)):
+        yield f"kernel arguments {' '.join(arguments)}"
+
+
+def holds_of(state: RigopsState) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(Holds.parse(state.records.get(HOLDS_RECORD)).holds))
+    except RigopsError:
+        return ()  # named as damaged
+
+
+def _arguments(text: str | None) -> tuple[str, ...]:
+    try:
+        record = parse_arguments(text) if text is not None else None
+    except RigopsError:
+        return ()  # named as damaged
+    return (*record.written, *record.trying) if record else ()

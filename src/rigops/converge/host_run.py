@@ -20,14 +20,13 @@ from rigops.concerns.concern import ProvenHost
 from rigops.concerns.host_records import damaged_records, has_lost_holds, torn_lines
 from rigops.concerns.preconditions import clock
 from rigops.concerns.preconditions.root import RootSnapshot, root_snapshot
-from rigops.converge import distribution, host_journal, proof, trial_judging
-from rigops.converge.concerns import Selection, blocked, keys_of
+from rigops.converge import host_journal, proof, trial_boot
 from rigops.converge.errors import DeployError, NoRootError, host_error
-from rigops.converge.leftovers import holds_of
+from rigops.converge.host_journal import holds_of
+from rigops.converge.request import Selection, blocked, host_blocker, keys_of
 from rigops.converge.result import Blocker, HostResult, Override, Withheld
 from rigops.converge.root_snapshot import RefusedSnapshotError, SnapperPair, take_snapshot
 from rigops.converge.session import HostSession
-from rigops.converge.trial_boot import TrialBoot
 from rigops.converge.unfixed import unfixed_checks
 from rigops.errors import RigopsError
 from rigops.json_fields import readable
@@ -39,8 +38,8 @@ from rigops.probe.collect import ProbeError
 from rigops.probe.lost_cards import ADVICE, sentence
 from rigops.record import declared, lockfile
 from rigops.record.declared import DeclaredKeys
-from rigops.record.journal_shell import JOURNAL
 from rigops.record.lockfile import locked
+from rigops.record.shell import JOURNAL
 from rigops.transport import HostKeyPolicy, TransportError, connect
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from rigops.converge.result import Outcome
     from rigops.preflight.found import PairFound
     from rigops.record import Proven, journal
-    from rigops.record.failed_proof import FailedProof
+    from rigops.record.proven import FailedProof
 
 _FOR_DRIVER: Final = "not before the driver is installed, which needs a reboot too"
 _ROOT_UNKNOWN: Final = "the file system of / could not be read: no snapshot of it is taken first"
@@ -142,7 +141,7 @@ class HostRun:
         """Reach the host and find what is to be done. Touches nothing."""
         self._session.reach()
         snapshot = self._session.probe()
-        if lost := trial_judging.lost(snapshot):
+        if lost := trial_boot.lost(snapshot):
             raise DeployError(lost)
         if snapshot.state is not None:
             Ownership.from_state(snapshot.state)  # raises where that is not known
@@ -295,13 +294,13 @@ class HostRun:
         if self._waits_for_jobs(impact):
             return
         session.touched = True
-        trial = TrialBoot(session, self.result)
+        trial = trial_boot.TrialBoot(session, self.result)
         with trial.undone_if_refused():
             if self.request.target.local:
                 self._end_pair()
                 session.order_reboot()
                 self.result.story.append(
-                    trial_judging.after_this(trial.arguments, session.reboot_timeout_s)
+                    trial_boot.after_this(trial.arguments, session.reboot_timeout_s)
                 )
                 return
             session.release()
@@ -470,7 +469,7 @@ class HostRun:
 
     def _note(self, planned: Plan) -> None:
         spec, selection = self.request.spec, self._options.selection
-        blocker = distribution.blocker(self._session.snapshot.system, spec)
+        blocker = host_blocker(self._session.snapshot.system, spec)
         result = self.result
         first = self._root_snapshot()
         lost = self._lost_cards(planned)

@@ -8,7 +8,7 @@ from rigops import __version__
 from rigops.hostside.p2p.verdict import HIGHEST, REFUSED
 from rigops.json_fields import readable
 from rigops.record import Driver, Proven
-from rigops.record.proof_shell import FAILED_PROOF, PROVEN
+from rigops.record.shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:

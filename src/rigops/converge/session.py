@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns import registry
-from rigops.converge import reboot_impact, trial_judging
+from rigops.converge import reboot_impact
 from rigops.converge.connector import HostChannel
 from rigops.converge.errors import DeployError
 from rigops.converge.lock import take, work_argv
@@ -21,6 +21,7 @@ from rigops.converge.snapshot import take_snapshot
 from rigops.hosts.access import HostAccess
 from rigops.plan.change import Plan
 from rigops.plan.context import Consent, TrialOptions
+from rigops.record.trial_boot import CONFIRM
 from rigops.transport import TransportError, connect
 from rigops.transport.privilege import WITHOUT_PASSWORD
 
@@ -221,7 +222,7 @@ class HostSession:
     def trial_options(self, *, now: bool = False, given_up: bool = False) -> TrialOptions:
         return TrialOptions(
             deadline_s=round(self.reboot_timeout_s),
-            cards=trial_judging.cards(self.snapshot),
+            cards=self.snapshot.cards,
             now=now,
             given_up=given_up,
         )
@@ -245,10 +246,8 @@ class HostSession:
         is_undo = trial is not None and trial.given_up
         with self.stage(stage):
             self.touched = True
-            if trial_judging.is_trial(
-                self.snapshot
-            ):  # before its time is over, in the middle of this
-                self.channel.run(trial_judging.CONFIRM, b"", _ANSWER_S)
+            if self.snapshot.is_trial:  # before its time is over, in the middle of this
+                self.channel.run(CONFIRM, b"", _ANSWER_S)
             self._engine.apply(
                 self.request.name,
                 self._deploys,

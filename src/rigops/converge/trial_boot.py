@@ -7,18 +7,70 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rigops.converge import trial_judging
 from rigops.converge.errors import DeployError
 from rigops.errors import RigopsError
-from rigops.record.trial_boot import LOG
+from rigops.probe.sections.rigops_state import ARGUMENTS
+from rigops.record.kernel_arguments import read_arguments
+from rigops.record.trial_boot import LOG, outcome
 
 if TYPE_CHECKING:
     from rigops.converge.reboot_impact import RebootImpact
     from rigops.converge.result import HostResult
     from rigops.converge.session import HostSession
+    from rigops.converge.snapshot import RunSnapshot
 
 _ANSWER_S: Final = 20.0
 _MARGIN_S: Final = 120.0  # beside the trial's own deadline and that of the boot which follows it
+
+
+def lost(now: RunSnapshot) -> str:
+    """Why a trial boot that another run has ordered does not become permanent, or nothing."""
+    if not now.is_trial or now.state is None:
+        return ""
+    record = read_arguments(now.state.records.get(ARGUMENTS))
+    gone = set(record.cards).difference(now.cards)
+    if not gone:
+        return ""
+    return (
+        f"it runs with {' '.join(record.trying)} to try that, and {_listed(gone)} gone with it: "
+        "reboot it, or wait until it goes back to its old arguments by itself; then run this again"
+    )
+
+
+def shortfall(before: RunSnapshot, now: RunSnapshot, arguments: tuple[str, ...]) -> str:
+    """Why the arguments do not become permanent, or nothing. `before`: seen ahead of the boot."""
+    live = now.command_line.arguments if now.command_line else ()
+    absent = [one for one in arguments if one not in live]
+    if absent:
+        return f"the host does not run with {' '.join(absent)}"
+    gone = set(before.cards).difference(now.cards)
+    if gone:
+        return f"{_listed(gone)} gone with them"
+    return ""
+
+
+def success(arguments: tuple[str, ...]) -> str:
+    return f"the boot with {' '.join(arguments)} was tried and works: it is permanent now"
+
+
+def after_this(arguments: tuple[str, ...], deadline_s: float) -> str:
+    """For the machine that the run is on, which ends with it."""
+    if not arguments:
+        return "this machine reboots now; run the same command after that"
+    return (
+        f"this machine reboots now, to try {' '.join(arguments)}: run the same command within "
+        f"{deadline_s / 60:g} minutes, or it goes back to its old arguments by itself"
+    )
+
+
+def failure(arguments: tuple[str, ...], reason: str, log: str) -> Iterator[str]:
+    """`log`: what the boot that was tried has left behind."""
+    yield f"one boot tried {' '.join(arguments)}: {outcome(log)}"
+    yield f"{reason}: its old arguments are in force, and nothing of the new ones is left"
+
+
+def _listed(gone: set[str]) -> str:
+    return f"{', '.join(sorted(gone))} {'is' if len(gone) == 1 else 'are'}"
 
 
 class TrialBoot:
@@ -64,16 +116,16 @@ class TrialBoot:
     def judge(self, impact: RebootImpact) -> None:
         """Only arguments that a boot was seen to come through with become permanent."""
         session, arguments = self._session, self.arguments
-        reason = trial_judging.shortfall(self._before, session.probe("verify"), arguments)
+        reason = shortfall(self._before, session.probe("verify"), arguments)
         if not reason:
-            self._result.story.append(trial_judging.success(arguments))
+            self._result.story.append(success(arguments))
             return
         log = session.channel.run(["cat", LOG], b"", _ANSWER_S).stdout
-        if trial_judging.is_trial(session.snapshot):
+        if session.snapshot.is_trial:
             session.reboot(impact, session.reboot_timeout_s)  # its next boot is the old one
             session.probe("verify")
         self._undo()
-        self._result.story += trial_judging.failure(arguments, reason, log.decode(errors="replace"))
+        self._result.story += failure(arguments, reason, log.decode(errors="replace"))
         raise DeployError(f"the boot that tried {' '.join(arguments)} did not hold: {reason}")
 
     def _undo(self) -> None:

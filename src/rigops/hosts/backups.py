@@ -1,18 +1,31 @@
-"""Requests of backup and restore to the storage engines of a host, and their results."""
+"""Requests of backup and restore to the storage engines of a host, and their results.
+
+A backup exports the key of the host's borg repository to the vault of this machine.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 from posixpath import normpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rigops.backup.engine import judge_snapshots
-from rigops.hosts.borg_key import key_exported
+from rigops.atomic_file import SHELL, shell_replace
+from rigops.backup.borg import BorgEngine
+from rigops.backup.borg_host import exporting
+from rigops.backup.engine import BackupError, judge_snapshots
+from rigops.concerns.borg import record
+from rigops.errors import RigopsError
 from rigops.hosts.engines import HostAnswer
+from rigops.json_fields import readable
+from rigops.vault.borg_keys import has_key, put_key
+from rigops.vault.store import Store
 
 if TYPE_CHECKING:
+    from rigops.backup.answer_shape import ProgramResult
     from rigops.backup.engine import HostSnapshots, RestoreRequest
     from rigops.backup.engines import Engines
+    from rigops.backup.host_program import HostProgram
     from rigops.hosts.access import Chosen
 
 
@@ -65,3 +78,49 @@ def restore(
     status = "warn" if done.get("to_do") else "ok"
     shown = {"restored": dict(done), "dry_run": dry_run}
     return HostAnswer(host=host.name, status=status, done=shown, value=done)
+
+
+_READ_S: Final = 30.0
+_EXPORT_S: Final = 300.0
+_MODE: Final = 0o644  # of the note, which has nothing of the key
+_FIX: Final = "run rigops apply, which exports it too"
+
+
+def key_exported(host: Chosen, engines: Engines, done: ProgramResult) -> ProgramResult:
+    """The result of a backup, and where the key is now. Without one there is no backup."""
+    program = next((one.program for one in engines.every if isinstance(one, BorgEngine)), None)
+    if program is None:
+        return done
+    try:
+        place = _export(host, program)
+    except RigopsError as error:
+        failed: ProgramResult = {"message": f"borg: {error}", "fix": _FIX}
+        return {**done, "errors": [*done.get("errors", ()), failed]}
+    return {**done, "key": place} if place else done
+
+
+def _export(host: Chosen, program: HostProgram) -> str:
+    """Where it is stored; empty where it was stored before, or there is none yet."""
+    store = Store.from_declared(host.spec.rigops_vault if host.spec else None)
+    state = readable(record.parse, _read(program, record.PATH))
+    known = state.repository.id if state else ""
+    noted = readable(record.parse_key, _read(program, record.KEY_PATH))
+    is_noted = noted is not None and noted.repository == known
+    if not known or (is_noted and has_key(store, host.name, known)):
+        return ""
+    exported = program.connection.run(
+        exporting(), privilege=program.privilege, deadline_s=_EXPORT_S
+    )
+    if exported.exit_code != 0:
+        raise BackupError(host.name, "the key of the repository could not be exported", _FIX)
+    place = put_key(store, host.name, exported.stdout.decode(errors="replace"))
+    at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    note = record.ExportedKey(repository=known, exported_at=at).to_json().encode()
+    script = f"set -eu\n{SHELL}\n{shell_replace(record.KEY_PATH, _MODE, note)}"
+    program.connection.run(["sh", "-c", script], privilege=program.privilege, deadline_s=_READ_S)
+    return str(place)
+
+
+def _read(program: HostProgram, path: str) -> str | None:
+    done = program.connection.run(["cat", path], deadline_s=_READ_S)
+    return done.stdout.decode(errors="replace") if done.exit_code == 0 else None

@@ -24,7 +24,7 @@ from rigops.transport import TransportError
 if TYPE_CHECKING:
     from rigops.backup.engine import StorageEngine
     from rigops.hosts.access import Chosen, HostAccess
-    from rigops.hosts.console import Console, HostProgress
+    from rigops.hosts.parallel import Console, HostProgress
 
 SCHEMA: Final = "rigops.snapshots/1"
 

@@ -1,17 +1,20 @@
-"""Work on many hosts at once."""
+"""Work on many hosts at once, and the console of a person who watches it and is asked."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rigops.transport.clock import SLICE_S, start_thread
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from rigops.backup.engine import Progress as Copied
 
 Host = TypeVar("Host")
 Outcome = TypeVar("Outcome")
@@ -42,3 +45,25 @@ def for_each(
         for future in done:
             future.result()
     return [future.result() for future in futures]
+
+
+class HostProgress(Protocol):
+    """The present step of each host. Used by several threads at once."""
+
+    def begin(self, host: str) -> None: ...
+    def say(self, host: str, text: str) -> None: ...
+    def say_copied(self, host: str, found: Copied) -> None: ...
+    def end(self, host: str, outcome: str) -> None: ...
+    @property
+    def unfinished(self) -> list[str]: ...
+    def silent(self) -> AbstractContextManager[None]:
+        """Surrounds a question, and lines that are printed meanwhile."""
+        ...
+
+
+class Console(Protocol):
+    def tell(self, *lines: str) -> None: ...
+    def progress(self, doing: str, /) -> AbstractContextManager[HostProgress]: ...
+    def agrees(self, question: str) -> bool:
+        """Not where there is no terminal to answer on."""
+        ...

@@ -21,7 +21,7 @@ from rigops.transport import TransportError
 if TYPE_CHECKING:
     from rigops.doctor.host_report import Source
     from rigops.hosts.access import Chosen, HostAccess
-    from rigops.hosts.console import Console
+    from rigops.hosts.parallel import Console
     from rigops.inventory.spec import RigSpec
     from rigops.power import Neighbor
     from rigops.probe.bundle import Bundle
@@ -132,9 +132,7 @@ def _connect_and_collect(
         found = ask(options.sections(host.spec))
         bundle = found.bundle
         if more := options.more(bundle, host.spec):
-            with suppress(
-                TransportError, ProbeError
-            ):  # what is known without it is said nevertheless
+            with suppress(TransportError, ProbeError):  # what is known without it counts
                 sections = {**bundle.sections, **ask(more).bundle.sections}
                 bundle = replace(bundle, sections=sections)
     with IMPORTING:

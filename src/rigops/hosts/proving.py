@@ -22,7 +22,7 @@ from rigops.preflight.siblings import last_rates
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
 from rigops.record.journal import Preflight, Run
-from rigops.record.proof_shell import recording
+from rigops.record.shell import recording
 from rigops.transport import TransportError, connect
 from rigops.transport.errors import clean
 from rigops.transport.privilege import WITHOUT_PASSWORD
@@ -30,11 +30,11 @@ from rigops.transport.privilege import WITHOUT_PASSWORD
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.hosts.access import Chosen, HostAccess
-    from rigops.hosts.console import Console, HostProgress
+    from rigops.hosts.parallel import Console, HostProgress
     from rigops.inventory.spec import RigSpec
     from rigops.preflight.found import PairFound
     from rigops.preflight.siblings import LastRates
-    from rigops.record.failed_proof import FailedProof
+    from rigops.record.proven import FailedProof
     from rigops.transport import Connection
 
 _RECORD_S: Final = 60.0

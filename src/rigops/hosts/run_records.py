@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.record import journal
-from rigops.record.journal_shell import adding
+from rigops.record.shell import adding
 from rigops.transport import TransportError
 from rigops.transport.errors import clean
 

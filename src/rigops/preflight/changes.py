@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict, field
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import FAIL, OK, WARN
+from rigops.json_dataclass import NAME
+from rigops.json_fields import Fields
 from rigops.probe.kernel_log import parser
 from rigops.probe.kernel_log.events import count
 from rigops.probe.sections import nvidia_smi_xml
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from rigops.probe.kernel_log.log_line import LogLine
     from rigops.probe.smi.report import SmiGpu
 
-Value = float | str | None
+Value = Annotated[float | str | None, Fields.number]  # the program on a host counts alone
 
 _GRAVE_REASONS: Final = frozenset(
     ("hw_power_brake", "hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown")
@@ -61,13 +64,7 @@ class Change:
     detail: str = ""
 
     def as_json(self) -> dict[str, object]:
-        document: dict[str, object] = {
-            "kind": self.kind,
-            "subject": self.subject,
-            "before": self.before,
-            "after": self.after,
-        }
-        return {**document, "detail": self.detail} if self.detail else document
+        return {name: value for name, value in asdict(self).items() if name != "detail" or value}
 
 
 @dataclass(frozen=True)
@@ -79,6 +76,14 @@ class LinkSeen:
     lanes: float | None
 
 
+def _first_of_two(given: Fields, name: str) -> str:
+    return next(iter(given.texts(name)), "")
+
+
+def _second_of_two(given: Fields, name: str) -> str:
+    return next(iter(given.texts(name)[1:]), "")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Around:
     """Readings of the program on the host before the copies and after.
@@ -86,13 +91,13 @@ class Around:
     `functions`: the cards and the ports above them, whose errors were counted.
     """
 
-    counted: tuple[Change, ...] = ()
-    links: tuple[LinkSeen, ...] = ()
-    functions: tuple[str, ...] = ()
-    new_lines: tuple[str, ...] = ()
-    smi_before: str = ""
-    smi_after: str = ""
-    unread: tuple[str, ...] = ()
+    counted: tuple[Change, ...] = field(metadata={NAME: "changes"})
+    links: tuple[LinkSeen, ...]
+    functions: tuple[str, ...]
+    new_lines: tuple[str, ...] = field(metadata={NAME: "kernel_log"})
+    smi_before: Annotated[str, _first_of_two] = field(metadata={NAME: "smi"})
+    smi_after: Annotated[str, _second_of_two] = field(metadata={NAME: "smi"})
+    unread: tuple[str, ...]
 
 
 def changes_of(around: Around) -> tuple[Change, ...]:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, field
+from typing import TYPE_CHECKING, Annotated
 
 from rigops.dataclass import dataclass
-from rigops.hostside.p2p.verdict import ALONE, NOT_PROVEN, OK, SKIPPED, WARN, gravest
+from rigops.hostside.p2p.verdict import (
+    ALONE,
+    COLLECTIVES,
+    LEVELS,
+    NOT_PROVEN,
+    OK,
+    SKIPPED,
+    VERDICTS,
+    WARN,
+    gravest,
+)
+from rigops.json_dataclass import NAME, to_json
 from rigops.record.proven import no_access
 
 if TYPE_CHECKING:
     from rigops.catalog.model import Link
     from rigops.errors import HostError
+    from rigops.json_fields import Fields
     from rigops.preflight.changes import Change, LinkSeen
 
 
@@ -31,12 +43,24 @@ class Machine:
     driver: str = ""  # the loaded module
 
 
+def one_of(accepted: Collection[str]) -> Callable[[Fields, str], str]:
+    """A reader of fields that have one of these."""
+
+    def read(given: Fields, name: str) -> str:
+        found = given.text(name)
+        if found not in accepted:
+            raise given.wrong(name, found, ", ".join(accepted))
+        return found
+
+    return read
+
+
 @dataclass(frozen=True)
 class PairFound:
-    source: str  # PCI addresses
-    target: str
-    verdict: str
-    level: str
+    source: str = field(metadata={NAME: "from"})  # PCI addresses
+    target: str = field(metadata={NAME: "to"})
+    verdict: Annotated[str, one_of(VERDICTS)]
+    level: Annotated[str, one_of(LEVELS)]
     gb_per_s: float | None = None
     both_ways_gb_per_s: float | None = None
     staged_gb_per_s: float | None = None
@@ -51,19 +75,7 @@ class PairFound:
         return self.verdict == "ok" and self.level < ALONE
 
     def as_json(self) -> dict[str, object]:
-        return {
-            "from": self.source,
-            "to": self.target,
-            "verdict": self.verdict,
-            "level": self.level,
-            "gb_per_s": self.gb_per_s,
-            "both_ways_gb_per_s": self.both_ways_gb_per_s,
-            "staged_gb_per_s": self.staged_gb_per_s,
-            "latency_us": self.latency_us,
-            "round_trip_us": self.round_trip_us,
-            "evidence": list(self.evidence),
-            "link": self.link or None,
-        }
+        return {**to_json(self), "link": self.link or None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +127,7 @@ class SlowPair:
 class CollectivesFound:
     """An all-reduce by NCCL over all GPUs, with P2P and, as a control, without."""
 
-    verdict: str = NOT_PROVEN
+    verdict: Annotated[str, one_of(COLLECTIVES)] = NOT_PROVEN
     cause: str = ""  # of a failure: p2p, or other where it fails without P2P as well
     evidence: tuple[str, ...] = ()
     library: str = ""

@@ -1,18 +1,21 @@
-"""A preflight in one phrase, and what to declare where it failed. Pure."""
+"""A preflight as a document and in words: a phrase, what to declare, a paragraph to paste. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rigops.hostside.p2p.verdict import FAIL, STATUS_OF
+from rigops import __version__
+from rigops.hostside.p2p.verdict import FAIL, GRAVEST_FIRST, STATUS_OF
 from rigops.preflight.environment import DISABLE, environment
+from rigops.preflight.found import overall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rigops.preflight.found import HostFound
+    from rigops.preflight.found import HostFound, PairFound
 
 _FAILURES: Final = {
     "hang": "copies hang",
@@ -22,6 +25,7 @@ _FAILURES: Final = {
     "error": "CUDA errors",
     "hardware": "wrong data through host memory too",
 }
+SCHEMA: Final = "rigops.preflight/1"
 NO_P2P: Final = '"nccl": {"NCCL_P2P_DISABLE": "1"}'
 
 _SIZE: Final = re.compile(r"\b[0-9]+ (?:B|KiB|MiB)\b")
@@ -65,3 +69,63 @@ def has_stopgap(found: HostFound, nccl: Mapping[str, str]) -> bool:
     """Whether the declared `nccl` keeps programs off what failed."""
     wanted = {one.name: one.value for one in environment(found).variables}
     return bool(wanted) and (nccl.get(DISABLE) == "1" or wanted.items() <= nccl.items())
+
+
+_MOST_NAMED: Final = 2
+
+
+def paragraph(found: HostFound) -> str:
+    return " ".join(f"{sentence}." for sentence in _sentences(found))
+
+
+def _sentences(found: HostFound) -> Iterator[str]:
+    day = f" on {found.at[:10]}" if found.at else ""
+    yield f"rigops {__version__} preflight{day}: {in_a_word(found)}"
+    cards = Counter(gpu.name for gpu in found.gpus)
+    machine = [
+        found.machine.board,
+        f"kernel {found.machine.kernel}" if found.machine.kernel else "",
+        f"driver {found.machine.driver}" if found.machine.driver else "",
+        *(f"{count} x {name}" for name, count in cards.items()),
+    ]
+    if any(machine):
+        yield ", ".join(filter(None, machine))
+    verdicts = set() if found.nothing_to_prove else {pair.verdict for pair in found.pairs}
+    for verdict in sorted(verdicts, key=_gravity):
+        alike = [pair for pair in found.pairs if pair.verdict == verdict]
+        yield _of_verdict(alike, of=len(found.pairs))
+    yield from found.reasons
+    if found.error is not None:
+        yield found.error.message
+    for variable in environment(found).variables:
+        yield f"Advice: {variable.name}={variable.value} until preflight passes"
+
+
+def _gravity(verdict: str) -> tuple[int, str]:
+    return GRAVEST_FIRST.index(STATUS_OF[verdict]), verdict
+
+
+def _of_verdict(pairs: Sequence[PairFound], *, of: int) -> str:
+    first = pairs[0]
+    count = f"{first.verdict}: {len(pairs)} of {of} pairs"
+    if STATUS_OF[first.verdict] in {"ok", "skipped"}:
+        return count
+    named = ", ".join(f"{pair.source} to {pair.target}" for pair in pairs[:_MOST_NAMED])
+    more = ", …" if len(pairs) > _MOST_NAMED else ""
+    evidence = f" ({first.evidence[0]})" if first.evidence else ""
+    return f"{count}, {named}{more}{evidence}"
+
+
+def document(hosts: Sequence[HostFound]) -> dict[str, object]:
+    return {
+        "schema": SCHEMA,
+        "status": overall(hosts),
+        "hosts": [
+            {
+                **host.as_json(),
+                "env": environment(host).as_json(),
+                "paragraph": paragraph(host),
+            }
+            for host in hosts
+        ],
+    }

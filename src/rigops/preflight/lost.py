@@ -13,12 +13,12 @@ from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import ALL_REDUCE, ALONE, FAIL, REFUSED, STATUS_OF
 from rigops.preflight.changes import from_log, in_words
 from rigops.preflight.chosen_pairs import NOT_CHOSEN
-from rigops.preflight.payload import plain, read_event
+from rigops.preflight.payload import plain
 from rigops.transport import TransportError
 
 if TYPE_CHECKING:
     from rigops.preflight.found import PairFound
-    from rigops.preflight.payload import PayloadReport, Stage, Step
+    from rigops.preflight.payload import Event, PayloadReport, Stage, Step
     from rigops.transport import ScriptResult
 
 # Logins are open for a while yet when a machine begins to go down.
@@ -74,10 +74,7 @@ class Heard:
         self.last: Step | None = None
         self.stage: Stage | None = None  # of those that begin when every pair was tried alone
 
-    def hear(self, line: bytes) -> None:
-        event = read_event(line)
-        if event is None:
-            return
+    def hear(self, event: Event) -> None:
         if event.pair is not None:
             self.finished[event.pair.source, event.pair.target] = event.pair
             self.last = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.hostside.p2p.verdict import FAIL, SKIPPED, STATUS_OF
 from rigops.preflight.headline import NO_P2P, failure_text, stopgap
 from rigops.record import Pair
-from rigops.record.failed_proof import BEGUN, FailedProof
+from rigops.record.proven import BEGUN, FailedProof
 
 if TYPE_CHECKING:
     from rigops.preflight.found import HostFound, PairFound

@@ -24,11 +24,10 @@ from rigops.hostside.p2p.verdict import (
 )
 from rigops.hostside.packing import pack
 from rigops.preflight.chosen_pairs import NOT_CHOSEN, resolve_pairs
-from rigops.preflight.counting import PairCounter
 from rigops.preflight.found import CollectivesFound, HostFound
 from rigops.preflight.judge import judge
 from rigops.preflight.lost import Heard, evidence_of, pairs_when_lost, wait_for
-from rigops.preflight.payload import Job, PayloadReport, Trouble, plain, read_answer
+from rigops.preflight.payload import Job, PayloadReport, Trouble, plain, read_answer, read_event
 from rigops.probe import reading
 from rigops.probe.lost_cards import SECTIONS, lost_cards, sentence
 from rigops.probe.script import longest_s, script
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from rigops.inventory.spec import RigSpec
     from rigops.preflight.found import PairFound
     from rigops.preflight.lost import Host, Returned
+    from rigops.preflight.payload import Event
     from rigops.preflight.siblings import LastRates
     from rigops.probe.lost_cards import LostCard
     from rigops.transport import ScriptResult
@@ -85,6 +85,46 @@ class PayloadLimits:
         """Longer than the payload can take: the last pair may begin just before `all_s` is over."""
         around_s = 4 * (_AROUND_S + self.dead_s + 1)
         return self.census_s() + self.all_s + self.init_s + self.pair_s + self.dead_s + around_s
+
+
+class PairCounter:
+    """How far the copies are. `pairs`: that are tried. `most_s`: for all of them."""
+
+    def __init__(
+        self,
+        pairs: int,
+        most_s: float,
+        report: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pairs = pairs
+        self._most_s = most_s
+        self._report = report
+        self._clock = clock
+        self._began = clock()
+        self._tried: set[tuple[str, str]] = set()
+        if pairs:
+            self._show()
+
+    def hear(self, event: Event) -> None:
+        pair = event.pair
+        if event.stage is not None:
+            self._report(event.stage.name)
+        elif pair is not None and pair.verdict not in REFUSED:
+            is_new = (pair.source, pair.target) not in self._tried
+            self._tried.add((pair.source, pair.target))
+            if is_new:
+                self._show()
+
+    def _show(self) -> None:
+        elapsed, done = self._clock() - self._began, len(self._tried)
+        if done >= self._pairs:
+            self._report(f"trying pair {self._pairs} of {self._pairs}, done")
+            return
+        most = max(self._most_s - elapsed, 0)
+        left = min(elapsed / done * (self._pairs - done), most) if done else most
+        about = "about" if done else "at most"
+        self._report(f"trying pair {done + 1} of {self._pairs}, {about} {round(left)} s left")
 
 
 def prove(
@@ -136,8 +176,9 @@ def prove(
     counter, heard = PairCounter(len(at_stake), limits.all_s, progress), Heard()
 
     def hear(line: bytes) -> None:
-        counter.hear(line)
-        heard.hear(line)
+        if event := read_event(line):
+            counter.hear(event)
+            heard.hear(event)
 
     try:
         options = limits.options("p2p", _numbers(answer, at_stake) if answer.is_partial else ())

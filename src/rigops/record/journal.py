@@ -86,8 +86,8 @@ class History:
     unreadable: int  # lines
 
 
-def default_path(environment: Mapping[str, str] = os.environ) -> Path:
-    state = Path(environment.get("XDG_STATE_HOME", ""))
+def default_path() -> Path:
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not state.is_absolute():
         state = Path.home() / ".local" / "state"
     return state / "rigops" / "journal.jsonl"
@@ -112,9 +112,9 @@ def append(run: Run, path: Path | None = None) -> None:
         raise _unusable(path, message, host=run.host) from error
 
 
-def require_writable(path: Path | None = None) -> None:
+def require_writable() -> None:
     """Raises before a run whose record this journal alone would have."""
-    path = path or default_path()
+    path = default_path()
     try:
         with _opened(path):
             pass

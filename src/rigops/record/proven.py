@@ -1,4 +1,7 @@
-"""The state of a host that passed preflight. Baseline, lockfile and capture are views of it."""
+"""The last preflight of a host: the state that it proved, or the failure that revokes all proofs.
+
+Baseline, lockfile and capture are views of the proven state.
+"""
 
 from __future__ import annotations
 
@@ -93,3 +96,34 @@ def no_access(verdicts: Collection[str]) -> str:
     if not verdicts or set(verdicts) != {_NO_ACCESS}:
         return ""
     return f"no pair has peer access ({len(verdicts)} of {len(verdicts)})"
+
+
+BEGUN: Final = "begun"  # of a pair: copies were about to be made
+
+_FAILED_SCHEMA: Final = "rigops.failed_proof/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedProof:
+    """`pairs`: those that failed, or were about to be tried. `versions`: as in the journal.
+
+    `failure`: in a phrase. `stopgap`: what to declare until a preflight passes.
+    """
+
+    at: Time
+    versions: Mapping[str, str]
+    pairs: tuple[Pair, ...]
+    reasons: tuple[str, ...] = ()
+    failure: str = ""
+    stopgap: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        return all(pair.verdict != BEGUN for pair in self.pairs)
+
+    def to_json(self) -> str:
+        return document(_FAILED_SCHEMA, self)
+
+    @classmethod
+    def from_json(cls, text: str) -> FailedProof:
+        return parse(cls, text, schema=_FAILED_SCHEMA, place="the record of a failed preflight")

@@ -13,6 +13,7 @@ from rigops.probe.text import blocks, lines
 MARK: Final = "rigops.trial"
 LOG: Final = "/var/lib/rigops/trial.log"
 CONFIRMED: Final = "/run/rigops/trial-confirmed"
+CONFIRM: Final = ("sh", "-c", f"mkdir -p {CONFIRMED.rpartition('/')[0]} && : >{CONFIRMED}")
 
 _NAMES: Final = frozenset({
     MARK, "panic", "systemd.wants", "systemd.watchdog_sec", "rd.shell", "rd.emergency",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.capture.document import Capture, NotCaptured
 from rigops.doctor.finding import HOST
 from rigops.report.terminal import styled
-from rigops.report.words import wrapped
+from rigops.report.words import error_lines, wrapped
 
 if TYPE_CHECKING:
     from rigops.capture.document import Requirement
@@ -34,8 +34,7 @@ _ID_WIDTH: Final = 16
 
 def capture_lines(one: Capture | NotCaptured, width: int, *, verbose: bool) -> list[str]:
     if isinstance(one, NotCaptured):
-        lines = wrapped(f"Error: {one.host}: {one.error.message}", width, "", hanging="    ")
-        return [*lines, *(wrapped(f"fix: {one.error.fix}", width) if one.error.fix else ())]
+        return error_lines(f"{one.host}: {one.error.message}", one.error.fix, width)
     head = styled(_HEADS[one.status], fg=_COLORS[one.status], bold=True)
     lines = [f"{styled(one.host, bold=True)}  {head}  {_about(one)}"]
     shown = [each for each in one.requirements if verbose or each.status in _SHORT]

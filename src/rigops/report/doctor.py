@@ -12,8 +12,7 @@ from rigops.doctor.finding import HOST
 from rigops.doctor.host_report import WORST_FIRST as WORST_HOST_FIRST
 from rigops.python_literal import literal
 from rigops.report.closing import MOST_IN_FULL, Again, Row, Step, closing_lines, step_after
-from rigops.report.doctor_details import detail_lines
-from rigops.report.doctor_head import colored, head_lines, host_status, not_checked
+from rigops.report.doctor_details import colored, detail_lines, head_lines, host_status, not_checked
 from rigops.report.words import clipped, grouped, wrapped
 
 if TYPE_CHECKING:

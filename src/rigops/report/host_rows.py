@@ -1,9 +1,10 @@
-"""Hosts of a plan or an apply as rows of the closing table."""
+"""Hosts of a plan, an apply or a backup as rows of the closing table."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rigops.hostside.p2p.verdict import UNKNOWN
 from rigops.preflight.headline import failure_text
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rigops.converge.result import HostResult
+    from rigops.hosts.engines import HostAnswer
 
 _APPLY: Final = Step("apply")
 _CUT_SHORT: Final = {"interrupted": "interrupted", "not_run": "not touched"}
@@ -104,3 +106,26 @@ def _blocked_row(result: HostResult, word: str) -> Row:
     return Row(
         result.host, "fail", word, f"{reason}, and {more} more" if more else reason, Step("plan")
     )
+
+
+def backup_rows(answers: Sequence[HostAnswer]) -> list[Row]:
+    return [_backup_row(answer) for answer in answers]
+
+
+def _backup_row(answer: HostAnswer) -> Row:
+    host, error = answer.host, answer.error
+    if error is not None and answer.status == "unknown":
+        word, why = error_words(error, host)
+        return Row(host, "unknown", word, why, step_after(error, "backup"))
+    if error is not None or answer.status == "fail":
+        why = error.message if error is not None else _backup_reason(answer.value)
+        return Row(host, "fail", "FAIL", why, Step("snapshots"))
+    if answer.status == "warn":
+        return Row(host, "warn", "warn", "archives to heal", Step("backup", ("--heal", "--yes")))
+    return Row(host, "ok", "ok")
+
+
+def _backup_reason(done: Mapping[str, Any]) -> str:
+    """Of a backup the first error, of a drill its own."""
+    errors = done.get("errors") or ()
+    return str(errors[0]["message"] if errors else done.get("error") or done.get("result") or "")

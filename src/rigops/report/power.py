@@ -10,7 +10,6 @@ from rigops.power import EFFICIENCY, STEADY_SHARE
 from rigops.power.budget import BOARD_WATTS, CPU_WATTS
 from rigops.power.energy import IDLE_SHARE, IDLE_WATTS
 from rigops.probe.lost_cards import ADVICE
-from rigops.report.power_fleet import shared_circuit, table, total
 from rigops.report.power_words import (
     COLORS,
     OVER,
@@ -21,6 +20,8 @@ from rigops.report.power_words import (
     limited,
     of_supply,
     of_wall,
+    rule,
+    share_text,
     short,
 )
 from rigops.report.terminal import styled, visible
@@ -43,15 +44,15 @@ def power_lines(
 ) -> list[str]:
     lines: list[str] = []
     if len(reports) > _MOST_BLOCKS and not verbose:
-        lines += table(reports, width)
+        lines += _table(reports, width)
     else:
         for report in reports:
             lines += ["", *_host(report, width, verbose=verbose)]
     shared = [one for one in circuits if len(one.shares) > 1]
     for one in shared:
-        lines += ["", *shared_circuit(one, width)]
+        lines += ["", *_shared_circuit(one, width)]
     if len(reports) > 1:
-        lines += ["", *wrapped(total(reports), width, "", hanging="  ")]
+        lines += ["", *wrapped(_total(reports), width, "", hanging="  ")]
     return lines[1:] if lines and not lines[0] else lines
 
 
@@ -223,3 +224,60 @@ _ASSUMED: Final = (
     f"hours and all of them in peaks; idle is {IDLE_WATTS:.0f} W for a card that does not report "
     f"it, and {IDLE_SHARE:.0%} of the rest; a month has 30 days"
 )
+
+
+def _table(reports: Sequence[PowerReport], width: int) -> Iterator[str]:
+    name = max(len("host"), *(len(one.host) for one in reports))
+    word = max(len(WORDS[one.status]) for one in reports)
+    yield f"{'host':<{name}}  {'budget':<{word}}  {'wall':>6}  {'a day':>9}  worst"
+    for one in reports:
+        found = one.energy
+        watts = f"{found.busy_watts:.0f} W" if found else "?"
+        used = f"{found.kwh_per_day:.1f} kWh" if found else "?"
+        state = styled(f"{WORDS[one.status]:<{word}}", fg=COLORS[one.status])
+        plain = len(f"{one.host:<{name}}  {WORDS[one.status]:<{word}}  ")
+        about = wrapped(
+            f"{'x' * (plain - 1)} {watts:>6}  {used:>9}  {_worst(one)}".rstrip(),
+            width,
+            "",
+            hanging=" " * (plain + 19),
+        )
+        yield f"{visible(one.host):<{name}}  {state}  {about[0][plain:]}"
+        yield from about[1:]
+
+
+def _worst(report: PowerReport) -> str:
+    excesses = report.budget.excesses or (report.now.excesses if report.status == "warn" else ())
+    if excesses:
+        most = max(excesses, key=lambda one: one.watts / one.allowed)
+        where = most.where.partition(" (with ")[0]
+        return f"{where} {most.watts:.0f} of {most.allowed:.0f} W"
+    away = "not reached: from the inventory" if report.error else ""
+    return "; ".join(filter(None, (away, *report.doubts[:1]))) or "-"
+
+
+def _shared_circuit(one: SharedCircuit, width: int) -> Iterator[str]:
+    wall = one.wall
+    label = f"circuit {visible(one.circuit.name)}"
+    word = WORDS[one.status]
+    drawn = bar(wall.allowed, wall.watts, wall.watts, bar_cells(width))
+    used = f"{wall.watts:.0f} of {wall.allowed:.0f} W"
+    if not all(share.is_known for share in one.shares):
+        used = f"at least {used}"
+    yield f"{styled(label, bold=True)}  {styled(word, fg=COLORS[one.status], bold=True)}"
+    yield from wrapped(f"{drawn}  {used} {rule(wall)}", width, "  ", hanging="  ")
+    for share in one.shares:
+        how = "" if share.is_reached else " (not asked: from the inventory and the catalog)"
+        yield from wrapped(f"{share_text(share)}{how}", width, "  ", hanging="  ")
+
+
+def _total(reports: Sequence[PowerReport]) -> str:
+    known = [one.energy for one in reports if one.energy]
+    watts, kwh = sum(one.busy_watts for one in known), sum(one.kwh_per_day for one in known)
+    parts = [f"{len(known)} hosts: {watts:.0f} W at these limits, {kwh:.1f} kWh a day"]
+    costs = [one.cost_per_day for one in known if one.cost_per_day is not None]
+    if costs and len(costs) == len(known):
+        parts.append(f"{sum(costs):.2f} a day")
+    if len(known) < len(reports):
+        parts.append(f"{len(reports) - len(known)} unknown")
+    return "; ".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,15 +19,16 @@ from rigops.hostside.p2p.verdict import (
     WARN,
 )
 from rigops.preflight.environment import environment
-from rigops.preflight.headline import failure_of_pairs, failure_text
-from rigops.preflight.paragraph import paragraph
+from rigops.preflight.headline import failure_of_pairs, failure_text, in_a_word, paragraph
 from rigops.probe.lost_cards import ADVICE
 from rigops.record.proven import no_access
 from rigops.report.closing import Row, Step, step_after
-from rigops.report.terminal import styled
+from rigops.report.terminal import styled, visible
 from rigops.report.words import MARGIN, grouped, without_place, wrapped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rigops.preflight.found import HostFound, PairFound
 
 _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green", "skipped": "cyan"}
@@ -215,3 +217,20 @@ def _status(pair: PairFound) -> str:
 
 def _styled(status: str) -> str:
     return styled(status, fg=_COLORS[status])
+
+
+def environment_lines(found: HostFound) -> list[str]:
+    """Only comments and exports, each line printable."""
+    return [visible(line) for line in _environment_lines(found)]
+
+
+def _environment_lines(found: HostFound) -> Iterator[str]:
+    advice = environment(found)
+    day = f", {found.at[:10]}" if found.at else ""
+    yield f"# rigops preflight {found.host}{day}: {in_a_word(found)}"
+    for variable in advice.variables:
+        yield f"# why: {variable.why}"
+        yield f"# until when: {variable.until}"
+        yield f"export {variable.name}={shlex.quote(variable.value)}"
+    for note in advice.notes:
+        yield f"# {note}"

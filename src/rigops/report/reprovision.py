@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rigops.report.terminal import styled
-from rigops.report.words import minutes, wrapped
+from rigops.report.words import error_lines, minutes, wrapped
 
 if TYPE_CHECKING:
     from rigops.reprovision.compare import Compared
@@ -36,8 +36,7 @@ def reprovision_lines(one: ReprovisionResult, width: int, *, verbose: bool) -> l
     of = "" if one.captured_as == one.host else f" (as {one.captured_as})"
     lines = [f"{styled(one.host, bold=True)}{of}  {status} (captured {one.captured_at})"]
     if one.error:
-        lines += wrapped(f"Error: {one.error.message}", width, "  ", hanging="    ")
-        lines += wrapped(f"fix: {one.error.fix}", width) if one.error.fix else []
+        lines += error_lines(one.error.message, one.error.fix, width, "  ")
     lines += _comparison(one, width, verbose=verbose)
     for text in one.story:
         lines += wrapped(text, width, "  ", hanging="  ")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.backup.engine import newest_at
 from rigops.report.terminal import styled, visible
-from rigops.report.words import minutes, wrapped
+from rigops.report.words import error_lines, minutes, wrapped
 
 if TYPE_CHECKING:
     from rigops.backup.answer_shape import ProgramResult
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         Snapshot,
         Subvolume,
     )
-    from rigops.errors import HostError
 
 _COLORS: Final = {"ok": "green", "warn": "yellow", "fail": "red", "unknown": "yellow"}
 _NEXT: Final = "goes next"
@@ -49,17 +48,11 @@ def snapshots_lines(
     for target in found.targets:
         lines += wrapped(f"target {_target(target, now)}", width, "  ", hanging="  ")
     for failed in found.failures:
-        lines += wrapped(f"Error: {failed.engine}: {failed.message}", width, "  ", hanging="    ")
-        lines += wrapped(f"fix: {failed.fix}", width) if failed.fix else []
+        lines += error_lines(f"{failed.engine}: {failed.message}", failed.fix, width, "  ")
     for foreign in found.foreign:
         text = f"{foreign.tool} makes snapshots or backups here too ({foreign.where})"
         lines += wrapped(text, width, "  ", hanging="  ")
     return lines
-
-
-def failure_lines(host: str, error: HostError, width: int) -> list[str]:
-    lines = wrapped(f"Error: {host}: {error.message}", width, "", hanging="    ")
-    return [*lines, *(wrapped(f"fix: {error.fix}", width) if error.fix else ())]
 
 
 def restored_lines(
@@ -114,8 +107,7 @@ def backup_lines(host: str, done: ProgramResult, width: int, *, dry_run: bool) -
         line for text in texts for line in wrapped(f"{host}: {text}", width, "", hanging="    ")
     ]
     for error in done.get("errors", ()):
-        lines += wrapped(f"Error: {host}: {error['message']}", width, "", hanging="    ")
-        lines += wrapped(f"fix: {error['fix']}", width) if error["fix"] else []
+        lines += error_lines(f"{host}: {error['message']}", error["fix"], width)
     return lines or [f"{host}: nothing to do"]
 
 
@@ -131,8 +123,7 @@ def drill_lines(host: str, done: ProgramResult, width: int) -> list[str]:
     if done.get("result") == "ok":
         return lines
     why = done.get("error") or done.get("result") or "no reason given"
-    lines += wrapped(f"Error: {host}: the drill failed: {why}", width, "", hanging="    ")
-    return [*lines, *(wrapped(f"fix: {done['fix']}", width) if done.get("fix") else ())]
+    return [*lines, *error_lines(f"{host}: the drill failed: {why}", done.get("fix"), width)]
 
 
 def _of_older(found: ProgramResult) -> Iterator[str]:

@@ -63,6 +63,11 @@ def wrapped(
     )
 
 
+def error_lines(text: str, fix: str | None, width: int, indent: str = "") -> list[str]:
+    lines = wrapped(f"Error: {text}", width, indent, hanging=MARGIN)
+    return [*lines, *(wrapped(f"fix: {fix}", width) if fix else ())]
+
+
 def minutes(seconds: float) -> str:
     """As on a clock: 0:34."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

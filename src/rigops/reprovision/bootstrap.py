@@ -15,8 +15,8 @@ from rigops.dataclass import dataclass
 from rigops.errors import RigopsError, rigops_error
 from rigops.transport import HostKeyPolicy, TransportError, connect, with_password
 from rigops.transport.errors import clean
-from rigops.transport.login_key import login_key
 from rigops.transport.privilege import AS_LOGIN, WITHOUT_PASSWORD
+from rigops.transport.public_keys import login_key
 
 if TYPE_CHECKING:
     from rigops.capture.document import Capture, User

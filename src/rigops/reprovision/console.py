@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from rigops.hosts.console import Console
+from rigops.hosts.parallel import Console
 
 if TYPE_CHECKING:
     from rigops.concerns.concern import HostRequest

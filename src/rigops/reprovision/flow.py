@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.registry import read as spec_of
 from rigops.converge import flow as converge
-from rigops.converge.concerns import Selection
 from rigops.converge.errors import host_error
-from rigops.converge.request import RunOptions
+from rigops.converge.request import RunOptions, Selection
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, RigopsError, UsageError, rigops_error
 from rigops.hosts.access import Chosen, HostAccess

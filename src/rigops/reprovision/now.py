@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.concerns.concern import HostRequest
     from rigops.hosts.access import HostAccess
-    from rigops.hosts.console import Console
+    from rigops.hosts.parallel import Console
     from rigops.probe.sections.nvidia_version import NvidiaVersion
     from rigops.probe.sections.packages import Packages
     from rigops.probe.snapshot import Answer

@@ -69,14 +69,12 @@ def connect(target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy)
     return open_program(route, host_keys, clock, reason)
 
 
-def fetch_shown_key(
-    target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy
-) -> tuple[Server, HostKey]:
+def fetch_shown_key(target: Target, *, host_keys: HostKeyPolicy) -> tuple[Server, HostKey]:
     """The key that the server shows now. Only jump hosts before it get a login.
 
     `host_keys`: for those.
     """
-    clock = Clock(deadline_s)
+    clock = Clock(20)
     route = resolve(target, clock)
     if not route.only_openssh:
         import_ssh()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -224,3 +225,19 @@ def _execution(privilege: Privilege, token: str, plain: Execution) -> Execution:
     given = (plain.stdin,) if isinstance(plain.stdin, bytes) else plain.stdin
     talk = Conversation(privilege.password, token, given, plain.out, plain.err)
     return replace(plain, stdin=talk.input(), out=talk.out, err=talk.err)
+
+
+# Characters that fish and csh change even between single quotes; the at sign introduces the others.
+_CODES: Final = {"@": "@a", "\\": "@b", "\n": "@n", "!": "@x"}
+_DECODE: Final = (
+    'BEGIN{t=ARGV[1];gsub(/@b/,sprintf("%c",92),t);gsub(/@n/,sprintf("%c",10),t);'
+    'gsub(/@x/,sprintf("%c",33),t);gsub(/@a/,"@",t);printf "%s",t}'
+)
+
+
+def command_line(argv: Sequence[str]) -> str:
+    plain = shlex.join(argv)
+    if not set(plain) & {"\\", "\n", "!"}:
+        return plain
+    coded = "".join(_CODES.get(character, character) for character in plain)
+    return shlex.join(["sh", "-c", 'eval "exec $(awk "$0" "$1")"', _DECODE, coded])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -50,7 +50,7 @@ def replace_key(server: Server, key: HostKey) -> list[str]:
         )
     name = server.lookup.lower().encode()
     old = frozenset(one.blob for file in server.known_hosts for one in _plain(_read(file), name))
-    rewriting = _Rewriting(name, tuple(_other_names(server, key)), old, key)
+    rewriting = Rewriting(name, tuple(_other_names(server, key)), old, key)
     with _locked(first):
         before = _read(first)
         after = rewriting.replaced(before)
@@ -73,15 +73,10 @@ def replace_key(server: Server, key: HostKey) -> list[str]:
     return left
 
 
-def replaced(
-    content: bytes, name: bytes, others: Sequence[bytes], old: Iterable[bytes], key: HostKey
-) -> bytes:
-    """`others`: further names of this host, in lines that have one of the `old` keys."""
-    return _Rewriting(name, tuple(others), frozenset(old), key).replaced(content)
-
-
 @dataclass
-class _Rewriting:
+class Rewriting:
+    """`others`: further names of this host, in lines that have one of the `old` keys."""
+
     name: bytes
     others: tuple[bytes, ...]
     old: frozenset[bytes]

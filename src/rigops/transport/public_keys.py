@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rigops.transport.target import Target
 
 _MOST_BYTES: Final = 64 * 1024
+_AGENT_S: Final = 10.0
 
 
 def public_keys(target: Target) -> tuple[str, ...]:
@@ -23,6 +24,22 @@ def public_keys(target: Target) -> tuple[str, ...]:
     for blob, line in _offered(target):
         found.setdefault(blob, line)
     return tuple(found.values())
+
+
+def login_key(target: Target) -> str | None:
+    """The line of the first that a login would offer; None: it has none."""
+    server = resolve(target, Clock(_AGENT_S)).end
+    if not server.publickey:
+        return None
+    in_agent = [blob for blob, _ in _agent_keys(server)]
+    usable = [
+        one.blob
+        for path in server.identities
+        if (one := read_identity(path)) and one.blob and (one.private or one.blob in in_agent)
+    ]
+    if not server.only_identities:
+        usable += in_agent
+    return next((_line(blob, "rigops") for blob in usable), None)
 
 
 def read_public_key(path: Path) -> str | None:
@@ -40,9 +57,11 @@ def _offered(target: Target) -> Iterator[tuple[bytes, str]]:
     if not target.local:
         server = resolve(target, Clock(20)).end
         yield from _of_files(server)
-        yield from _of_agent(server)
         if server.only_identities:
             return
+        for blob, comment in _agent_keys(server):
+            if "-cert-" not in (blob_type(blob) or ""):
+                yield blob, _line(blob, comment)
     for path in sorted((home() / ".ssh").glob("*.pub")):
         if not path.name.endswith("-cert.pub") and (line := read_public_key(path)):
             yield public_blob(line.encode()) or b"", line
@@ -56,16 +75,18 @@ def _of_files(server: Server) -> Iterator[tuple[bytes, str]]:
             yield identity.blob, read_public_key(beside) or _line(identity.blob, "")
 
 
-def _of_agent(server: Server) -> Iterator[tuple[bytes, str]]:
-    if server.agent_socket is None or server.only_identities:
-        return
-    from rigops.transport.login import Agent  # noqa: PLC0415 - paramiko takes as long as a login
+def _agent_keys(server: Server) -> list[tuple[bytes, str]]:
+    """Each with its comment."""
+    from rigops.transport import import_ssh  # noqa: PLC0415 - paramiko takes as long as a login
 
-    agent = Agent(server.agent_socket, Clock(10))
+    if server.agent_socket is None:
+        return []
+    import_ssh()
+    from rigops.transport.login import Agent  # noqa: PLC0415 - as above
+
+    agent = Agent(server.agent_socket, Clock(_AGENT_S))
     try:
-        for key in agent.get_keys():
-            if "-cert-" not in key.get_name():
-                yield key.asbytes(), _line(key.asbytes(), key.comment)
+        return [(key.blob, key.comment) for key in agent.get_keys()]
     finally:
         agent.close()
 

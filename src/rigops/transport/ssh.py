@@ -15,8 +15,14 @@ import paramiko
 from paramiko.packet import Packetizer
 
 from rigops.transport.clock import Clock, Watch, has_ended, start_thread
-from rigops.transport.command_line import command_line
-from rigops.transport.connection import LOST_FIX, STILL_RUNNING, Connection, Execution, pieces
+from rigops.transport.connection import (
+    LOST_FIX,
+    STILL_RUNNING,
+    Connection,
+    Execution,
+    command_line,
+    pieces,
+)
 from rigops.transport.errors import NeedsProgramError, TransportError, clean, timed_out
 from rigops.transport.host_keys import HostKeyPolicy, HostKeys
 from rigops.transport.known_hosts import HostKey

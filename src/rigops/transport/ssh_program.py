@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rigops.transport.clock import Clock, Watch
-from rigops.transport.command_line import command_line
-from rigops.transport.connection import LOST_FIX, STILL_RUNNING, Connection, Execution
+from rigops.transport.connection import LOST_FIX, STILL_RUNNING, Connection, Execution, command_line
 from rigops.transport.errors import Kind, TransportError, clean, timed_out
 from rigops.transport.host_keys import HostKeyPolicy, HostKeys, unknown_key
 from rigops.transport.key_files import blob_type, fingerprint, parse_line

@@ -18,7 +18,7 @@ from rigops.probe.snapshot import HostSnapshot
 from rigops.record import Bios, Driver, Pair, Proven, ProvenGpu
 from rigops.record.journal import Run
 from rigops.record.lockfile import LockedDriver, LockedHost, LockedPair
-from rigops.record.proof_shell import FAILED_PROOF, PROVEN
+from rigops.record.shell import FAILED_PROOF, PROVEN
 from rigops.vault.pinned_set import PinnedPackage, PinnedSet
 from tests.unit.doctor.examining import catalog, spec
 from tests.unit.doctor.test_borg import ID, PLACE, boot, ran, units

@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from rigops.cli.apply_common import host_requests, select_hosts
+from rigops.cli.apply_common import Selected, host_requests, inventory_options
 from rigops.cli.options import host_arguments
 from rigops.concerns.registry import keys
 from rigops.errors import UsageError
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rigops.inventory import Inventory
+
+select: Callable[..., Selected] = inventory_options(lambda *, selected: selected)
 
 INVENTORY = """
 v100s = [("t180-a", {"kernel_args": ["a"]}), "t180-b"]
@@ -64,7 +66,7 @@ def test_a_pattern_that_fits_nothing_is_an_error_with_the_nearest_name(
     inventory: Inventory, hosts: Sequence[str], limit: Sequence[str], key: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        select_hosts(hosts, inventory.path, limit=limit, only=(), skip=())
+        select(hosts=hosts, inventory_path=inventory.path, limit=limit, only=(), skip=())
 
     (problem,) = refused.value.problems
     assert (problem.key, problem.value) == (key, "v100")
@@ -82,10 +84,10 @@ def test_a_pattern_that_fits_nothing_is_an_error_with_the_nearest_name(
 def test_hosts_are_arguments_as_many_as_one_likes(
     inventory: Inventory, words: Sequence[str], names: list[str]
 ) -> None:
-    hosts, _, digest = select_hosts(words, inventory.path, limit=(), only=(), skip=())
+    found = select(hosts=words, inventory_path=inventory.path, limit=(), only=(), skip=())
 
-    assert [host.name for host in hosts] == names
-    assert digest == inventory.digest
+    assert [host.name for host in found.requests] == names
+    assert found.digest == inventory.digest
 
 
 @pytest.fixture
@@ -188,4 +190,4 @@ def test_what_is_no_inventory_is_said_to_be_none(
     monkeypatch.chdir(inventory.path.parent)
 
     with pytest.raises(UsageError, match="no such inventory"):
-        select_hosts((), Path(word), limit=(), only=(), skip=())
+        select(hosts=(), inventory_path=Path(word), limit=(), only=(), skip=())

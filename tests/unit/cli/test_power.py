@@ -23,7 +23,7 @@ from tests.unit.cli.power_rigs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tests.unit.cli.conftest import Rigops, Said
 
@@ -427,47 +427,28 @@ def test_a_limit_that_the_card_refuses_does_not_count(power: Power, rigs: Rigs) 
     assert host["notes"] == [f"{ONE}, {TWO}: declared 90 W, and the card accepts 100 to 366 W"]
 
 
-@pytest.mark.parametrize(
-    ("declared", "why"),
-    [
-        ({}, "the card does not report its limit"),
-        ({"gpu_power_limit": 100}, "the card takes no power limit"),
-    ],
-)
-def test_a_card_that_reports_no_limit(
-    power: Power, rigs: Rigs, declared: dict[str, object], why: str
-) -> None:
-    rigs.texts["laptop"] = texts(card(LAPTOP, ONE))
-    power.declare(laptop={**declared, "psus": [300]})
-
-    host = power.host(3)
-
-    assert host["unknown"] == [f"the limit of {ONE} is not known ({why})"]
-
-
-def test_a_percentage_of_an_unknown_default(power: Power, rigs: Rigs) -> None:
-    without_default = (*RTX3090[:2], "N/A", *RTX3090[3:])
-    rigs.texts["rig"] = texts(card(without_default, ONE, "350.00 W"))
-    power.declare(rig={"gpu_power_limit": "80%", "psus": [850]})
-
-    (why,) = power.host(3)["unknown"]
-
-    assert (
-        why == f"the limit of {ONE} is not known (declared 80% of its default, which is not known)"
-    )
-
-
-def test_a_missing_card_leaves_the_budget_unknown(power: Power, rigs: Rigs) -> None:
-    rigs.texts["rig"] = texts(*THREADRIPPER[:2])
-    power.declare(rig={"gpus": {"3090": 3}, "psus": [1600]})
-
-    assert power.host(3)["unknown"] == ["nvidia-smi reports 2 of 3 cards"]
+LIMIT = f"the limit of {ONE} is not known"
+WITHOUT_DEFAULT = card((*RTX3090[:2], "N/A", *RTX3090[3:]), ONE, "350.00 W")
+TWO_CIRCUITS = {"A": "120V/15A", "B": "120V/15A"}
 
 
 @pytest.mark.parametrize(
-    ("declared", "why"),
+    ("cards", "declared", "why"),
     [
+        ([card(LAPTOP, ONE)], {}, f"{LIMIT} (the card does not report its limit)"),
         (
+            [card(LAPTOP, ONE)],
+            {"gpu_power_limit": 100},
+            f"{LIMIT} (the card takes no power limit)",
+        ),
+        (
+            [WITHOUT_DEFAULT],
+            {"gpu_power_limit": "80%"},
+            f"{LIMIT} (declared 80% of its default, which is not known)",
+        ),
+        (THREADRIPPER[:2], {"gpus": {"3090": 3}}, "nvidia-smi reports 2 of 3 cards"),
+        (
+            THREADRIPPER[:2],
             {
                 "psus": [
                     {"watts": 850, "gpus": [ONE], "host": True},
@@ -477,16 +458,17 @@ def test_a_missing_card_leaves_the_budget_unknown(power: Power, rigs: Rigs) -> N
             f"psus does not say what feeds {TWO}",
         ),
         (
-            {"psus": [1600], "circuits": {"A": "120V/15A", "B": "120V/15A"}},
+            THREADRIPPER[:2],
+            {"circuits": TWO_CIRCUITS},
             "on which circuit PSU 1 hangs is not declared",
         ),
     ],
 )
-def test_what_is_not_declared_is_unknown(
-    power: Power, rigs: Rigs, declared: dict[str, object], why: str
+def test_what_neither_the_host_nor_the_inventory_says_leaves_the_budget_unknown(
+    power: Power, rigs: Rigs, cards: Sequence[Any], declared: dict[str, object], why: str
 ) -> None:
-    rigs.texts["rig"] = texts(*THREADRIPPER[:2])
-    power.declare(rig={**declared, "gpu_power_limit": 250})
+    rigs.texts["rig"] = texts(*cards)
+    power.declare(rig={"psus": [1600], **declared})
 
     assert why in power.host(3)["unknown"]
 

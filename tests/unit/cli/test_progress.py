@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.cli.progress import Progress
+from rigops.cli.terminal import Progress
 
 if TYPE_CHECKING:
     import pytest

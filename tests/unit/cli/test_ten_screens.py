@@ -16,7 +16,7 @@ import rigops.hosts.access
 from rigops.cli import consent
 from rigops.cli.consent import ConsentScreen
 from rigops.cli.init import command as init
-from rigops.cli.progress import Progress
+from rigops.cli.terminal import Progress
 from rigops.concerns.borg.host.borg_meanings import BorgError, BorgMessage
 from rigops.concerns.gpu_tuning import decide, record
 from rigops.concerns.registry import read
@@ -28,10 +28,9 @@ from rigops.hosts.engines import HostAnswer
 from rigops.plan.change import Change, Plan
 from rigops.preflight.run import prove
 from rigops.report.apply import outcome_lines
-from rigops.report.backup_rows import backup_rows
 from rigops.report.closing import Again, closing_lines
 from rigops.report.doctor import NextSteps, doctor_lines
-from rigops.report.host_rows import apply_rows, plan_rows
+from rigops.report.host_rows import apply_rows, backup_rows, plan_rows
 from rigops.report.plan import plan_lines
 from rigops.report.preflight import preflight_lines, preflight_rows
 from rigops.report.snapshots import backup_lines

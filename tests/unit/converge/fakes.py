@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rigops.concerns.preconditions.root import RootFacts
-from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder
-from rigops.converge.request import RunOptions
+from rigops.converge.request import RunOptions, Selection
 from rigops.converge.snapshot import RunSnapshot
 from rigops.transport import Connection, Result
 
@@ -58,7 +57,7 @@ class FakeHost(Connection):
 
 
 NOTHING_COLLECTED = RunSnapshot(
-    boot=None, bootloader=None, command_line=None, driver=None, silicon=None, state=None,
+    boot=None, command_line=None, driver=None, silicon=None, state=None,
     root=RootFacts(file_system="ext4"), system=None, uname=None, known=(), paths=(), files={},
 )  # fmt: skip
 

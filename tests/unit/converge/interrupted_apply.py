@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, cast
 import click
 import gevent
 
-from rigops.cli import apply_common, progress
+from rigops.cli import apply_common, terminal
 from rigops.concerns.concern import HostRequest
-from rigops.converge.concerns import Selection
 from rigops.converge.flow import apply
 from rigops.converge.host_run import HostRun
-from rigops.converge.request import RunOptions
+from rigops.converge.request import RunOptions, Selection
 from rigops.converge.result import HostResult
 from rigops.inventory.spec import RigSpec
 from rigops.report.terminal import print_lines, redraw
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import Event
 
-    from rigops.cli.progress import Progress
+    from rigops.cli.terminal import Progress
     from rigops.converge.session import HostSession
 
 POINTS = (
@@ -121,7 +120,7 @@ def _apply(point: str) -> None:
         if line:
             interruption.at("drawing")
 
-    progress.redraw = drawn  # type: ignore[attr-defined]  # what draws
+    terminal.redraw = drawn  # type: ignore[attr-defined]  # what draws
 
     def made(request: HostRequest, options: RunOptions, _: object) -> HostRun:
         return Fake(request.name, interruption, options)

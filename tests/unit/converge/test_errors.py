@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from rigops.concerns.registry import read
-from rigops.converge.distribution import blocker
 from rigops.converge.errors import DeployError, NoRootError, host_error
+from rigops.converge.request import host_blocker
 from rigops.errors import Problem, RigopsError
 from rigops.probe.sections import os_release
 from rigops.transport import TransportError
@@ -71,7 +71,7 @@ def test_whatever_a_deploy_raises_is_told_with_its_kind() -> None:
 
 
 def why(release: str) -> str | None:
-    return blocker(os_release.parse(release), RIG)
+    return host_blocker(os_release.parse(release), RIG)
 
 
 def test_nixos_gets_lines_for_its_own_configuration() -> None:
@@ -92,4 +92,5 @@ def test_an_image_gets_the_command_that_layers_the_arguments() -> None:
 
 def test_any_other_system_is_not_refused() -> None:
     assert why("== /etc/os-release\nID=debian\n") is None
-    assert blocker(None, RIG) is None
+    assert why("== /etc/os-release\nID=arch\n") is None
+    assert host_blocker(None, RIG) is None

@@ -85,7 +85,7 @@ class Fake(HostRun):
 
 def carried_out(rigs: list[Fake], *, at_once: int = 1) -> FleetRun:
     apply = FleetRun([], replace(run_options(), serial=at_once))
-    apply._hosts = list(rigs)
+    apply.runs = list(rigs)
     apply.carry_out({rig.name for rig in rigs})
     return apply
 
@@ -165,7 +165,7 @@ def test_this_machine_is_rebooted_after_all_others(place: str) -> None:
 def test_two_names_of_one_machine_are_both_refused() -> None:
     hosts = rigs([], a={"id_of_boot": "one"}, c={"id_of_boot": "one"})
     apply = FleetRun([], run_options())
-    apply._hosts = list(hosts)
+    apply.runs = list(hosts)
 
     apply.plan()
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from rigops.converge.concerns import Selection
 from rigops.converge.flow import Ending, Question, apply, carry_out
-from rigops.converge.request import RunOptions
+from rigops.converge.request import RunOptions, Selection
 from rigops.converge.result import Blocker, HostResult
 from rigops.plan.change import Change, Plan, Repair
 

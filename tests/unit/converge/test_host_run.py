@@ -15,7 +15,7 @@ from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
 from rigops.converge.host_run import HostRun
 from rigops.converge.result import Withheld
-from rigops.converge.silicon import Silicon
+from rigops.converge.snapshot import Silicon
 from rigops.facts.sections import Boot, RigopsState
 from rigops.inventory.spec import RigSpec
 from rigops.plan.change import Repair

@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.concerns.preconditions.root import RootFacts
 from rigops.converge.proof import observed, recorded, still_holds
-from rigops.converge.silicon import SECTION
-from rigops.converge.snapshot import RunSnapshot
+from rigops.converge.snapshot import SILICON, RunSnapshot
 from rigops.hostside.p2p.verdict import HIGHEST
 from rigops.preflight.found import HostFound, PairFound
 from rigops.preflight.results import passed
@@ -18,8 +16,9 @@ from rigops.probe.sections.proc_cmdline import CommandLine
 from rigops.probe.sections.rigops_state import RigopsState
 from rigops.probe.sections.uname import Uname
 from rigops.record import Bios, Pair, Proven
-from rigops.record.proof_shell import FAILED_PROOF
-from rigops.record.proof_shell import PROVEN as PATH
+from rigops.record.shell import FAILED_PROOF
+from rigops.record.shell import PROVEN as PATH
+from tests.unit.converge.fakes import NOTHING_COLLECTED
 
 CARDS = """\
 == /sys/class/dmi/id/bios_vendor
@@ -39,19 +38,12 @@ OK = Pair("0000:0a:00.0", "0000:0b:00.0", "ok", 12.5)
 
 
 def sight(text: str = CARDS, *, driver: str | None = "535.183.01", line: str = "ro") -> RunSnapshot:
-    return RunSnapshot(
-        boot=None,
-        bootloader=None,
+    return replace(
+        NOTHING_COLLECTED,
         command_line=CommandLine(line, tuple(line.split())),
         driver=NvidiaVersion(version=driver, flavor="proprietary" if driver else None),
-        silicon=SECTION.parse(text),
-        state=None,
-        root=RootFacts(file_system="ext4"),
-        system=None,
+        silicon=SILICON.parse(text),
         uname=Uname("6.1.0-31-amd64", "x86_64"),
-        known=(),
-        paths=(),
-        files={},
     )
 
 
@@ -65,7 +57,7 @@ PROVEN = replace(now(), level=HIGHEST, pairs=(OK,))
 
 
 def test_the_cards_are_those_that_the_driver_names() -> None:
-    silicon = SECTION.parse(CARDS)
+    silicon = SILICON.parse(CARDS)
 
     assert silicon.has_cards
     assert silicon.bios == Bios("American Megatrends", "F2")
@@ -74,7 +66,7 @@ def test_the_cards_are_those_that_the_driver_names() -> None:
 
 
 def test_a_card_without_a_driver_is_there_all_the_same() -> None:
-    silicon = SECTION.parse("== /sys/bus/pci/devices/0000:0a:00.0\n16\n")
+    silicon = SILICON.parse("== /sys/bus/pci/devices/0000:0a:00.0\n16\n")
 
     assert silicon.has_cards
     assert not silicon.has_gone
@@ -140,4 +132,4 @@ def test_a_boot_that_only_tried_arguments_proves_the_plain_one_with_them() -> No
 
 
 def test_a_card_that_answers_nothing_on_the_bus_is_seen_by_every_plan() -> None:
-    assert SECTION.parse("== /sys/bus/pci/devices/0000:0a:00.0\n63\n").has_gone
+    assert SILICON.parse("== /sys/bus/pci/devices/0000:0a:00.0\n63\n").has_gone

@@ -7,7 +7,7 @@ import pytest
 from rigops.concerns import registry
 from rigops.concerns.acs.concern import ACS
 from rigops.concerns.registry import read
-from rigops.converge.concerns import Selection, blocked
+from rigops.converge.request import Selection, blocked
 from rigops.converge.result import Blocker, HostResult, Outcome, exit_code
 from rigops.errors import UsageError
 from rigops.preflight.found import HostFound

@@ -9,7 +9,7 @@ import pytest
 
 from rigops.probe.sections.rigops_state import OWNED_FILES, STRAYS
 from rigops.record import Driver, Pair
-from rigops.record.proof_shell import FAILED_PROOF, PROVEN
+from rigops.record.shell import FAILED_PROOF, PROVEN
 from tests.unit.doctor.examining import spec
 from tests.unit.doctor.pcie_rigs import HEALTHY, ONE, OTHER, ROOT_PORTS, found
 from tests.unit.record import examples

@@ -9,8 +9,8 @@ import pytest
 
 from rigops.probe.sections.rigops_state import OWNED_FILES, STRAYS
 from rigops.record import Driver, Pair
-from rigops.record.failed_proof import BEGUN, FailedProof
-from rigops.record.proof_shell import FAILED_PROOF, PROVEN
+from rigops.record.proven import BEGUN, FailedProof
+from rigops.record.shell import FAILED_PROOF, PROVEN
 from tests.unit.doctor import peer_rigs as rigs
 from tests.unit.record import examples
 

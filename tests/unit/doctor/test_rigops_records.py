@@ -9,7 +9,7 @@ import pytest
 
 from rigops.concerns.host_records import damaged_records
 from rigops.concerns.registry import read
-from rigops.converge.leftovers import leftovers
+from rigops.converge.host_journal import leftovers
 from rigops.errors import RigopsError
 from rigops.probe.sections import rigops_state
 from rigops.probe.sections.rigops_state import MISSHAPEN, OWNED_FILES, RECORD, STATE

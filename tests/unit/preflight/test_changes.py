@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,9 @@ PORT = "0000:00:03.1"
 CORRECTED = STAMP + f"pcieport {PORT}: PCIe Bus Error: severity=Corrected, type=Data Link Layer"
 
 
+QUIET = Around(
+    counted=(), links=(), functions=(), new_lines=(), smi_before="", smi_after="", unread=()
+)
 NOTHING = dict.fromkeys(("changes", "links", "functions", "kernel_log", "smi", "unread"), ())
 
 
@@ -195,7 +199,7 @@ def test_a_card_without_an_address_fails_as_one_that_is_known() -> None:
 
 
 def test_output_of_another_program_is_no_view_of_the_cards() -> None:
-    around = Around(smi_before="bash: nvidia-smi: command not found", smi_after="")
+    around = replace(QUIET, smi_before="bash: nvidia-smi: command not found", smi_after="")
 
     assert changes_of(around) == ()
     assert not_compared(around) == ("throttling and BAR1 (nvidia-smi -q)",)
@@ -204,8 +208,8 @@ def test_output_of_another_program_is_no_view_of_the_cards() -> None:
 def test_the_copies_are_not_blamed_for_a_card_that_was_lost_before() -> None:
     gone = "Unable to determine the device handle for GPU0000:0a:00.0: GPU is lost.\n"
 
-    assert changes_of(Around(smi_before=gone, smi_after=gone)) == ()
-    assert [one.kind for one in changes_of(Around(smi_after=gone))] == ["lost"]
+    assert changes_of(replace(QUIET, smi_before=gone, smi_after=gone)) == ()
+    assert [one.kind for one in changes_of(replace(QUIET, smi_after=gone))] == ["lost"]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops.hostside.p2p.collectives import ArmFound, judge_arm, judge_arms, sum_of
-from rigops.hostside.p2p.nccl import version_text
-from rigops.hostside.p2p.nccl_memory import own_names, remove_new
-from rigops.hostside.p2p.nccl_places import candidates, writers
+from rigops.hostside.p2p.nccl import candidates, own_names, remove_new, version_text, writers
 from rigops.hostside.p2p.verdict import pattern
 from rigops.hostside.p2p.watched import Ended
 from tests.lab.silicon.cuda import build

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
-from rigops.preflight.counting import PairCounter
+from rigops.preflight.found import PairFound
+from rigops.preflight.payload import Event, Stage
+from rigops.preflight.run import PairCounter
 
 
 class Copies:
@@ -17,9 +17,8 @@ class Copies:
     def end(self, at_s: float, verdict: str = "ok", *, again: bool = False) -> None:
         self.now = at_s
         self.pair += not again
-        pair = {"from": "0000:0a:00.0", "to": f"0000:0b:{self.pair:02}.0", "verdict": verdict}
-        line = json.dumps({"event": "pair", "pair": pair})
-        self.counter.hear(line.encode())
+        pair = PairFound("0000:0a:00.0", f"0000:0b:{self.pair:02}.0", verdict, "L1")
+        self.counter.hear(Event(pair=pair))
 
 
 def test_pairs_are_counted_and_the_time_left_is_that_of_the_ones_before() -> None:
@@ -59,15 +58,6 @@ def test_what_comes_after_the_pairs_alone_is_shown() -> None:
     copies = Copies(1, 120)
     copies.end(1)
 
-    copies.counter.hear(b'{"event": "stage", "rung": "L4", "text": "all pairs at once"}')
+    copies.counter.hear(Event(stage=Stage("L4", "all pairs at once")))
 
     assert copies.shown[-1] == "all pairs at once"
-
-
-def test_whatever_else_the_program_prints_is_passed_over() -> None:
-    copies = Copies(2, 120)
-
-    for line in (b"NVRM: oops", b"[]", b"7", b'{"event": "pair"}', b'{"event": "step"}', b"\xff{"):
-        copies.counter.hear(line)
-
-    assert len(copies.shown) == 1

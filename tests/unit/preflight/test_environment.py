@@ -9,7 +9,7 @@ import pytest
 from rigops.errors import HostError
 from rigops.preflight.environment import environment
 from rigops.preflight.found import CollectivesFound, HostFound, PairFound
-from rigops.report.preflight_env import environment_lines
+from rigops.report.preflight import environment_lines
 
 
 def found(

@@ -14,8 +14,12 @@ from rigops.preflight.payload import read_event
         b'{"event": "step", "pair": [0, NaN], "step": "copy", "rung": ""}',
         b'{"event": "step", "pair": ["x", 0], "step": "copy", "rung": ""}',
         b'{"event": "pair", "pair": 7}',
+        b'{"event": "pair"}',
+        b'{"event": "step"}',
+        b"NVRM: oops",
         b"[1]",
         b"{",
+        b"\xff{",
     ],
 )
 def test_what_is_no_event_is_none(line: bytes) -> None:

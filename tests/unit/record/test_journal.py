@@ -166,12 +166,17 @@ def test_a_full_disk_is_said_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         journal.append(RUN, path)
 
 
-def test_the_journal_stands_in_the_state_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("state", "folder"),
+    [("/state", "/state"), ("", "/home/ada/.local/state"), ("relative", "/home/ada/.local/state")],
+)
+def test_the_journal_stands_in_the_state_directory(
+    monkeypatch: pytest.MonkeyPatch, state: str, folder: str
+) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
-    default = Path("/home/ada/.local/state/rigops/journal.jsonl")
-    assert journal.default_path({"XDG_STATE_HOME": "/state"}) == Path("/state/rigops/journal.jsonl")
-    assert journal.default_path({}) == default
-    assert journal.default_path({"XDG_STATE_HOME": "relative"}) == default
+    monkeypatch.setenv("XDG_STATE_HOME", state)
+
+    assert journal.default_path() == Path(folder, "rigops/journal.jsonl")
 
 
 def test_the_default_journal_is_used_where_none_is_named(

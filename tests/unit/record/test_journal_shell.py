@@ -11,7 +11,7 @@ import pytest
 
 from rigops.record import journal
 from rigops.record.journal import Run
-from rigops.record.journal_shell import APPEND, READ
+from rigops.record.shell import APPEND, READ
 from tests.unit import programs
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import Pair, Proven
-from rigops.record.failed_proof import BEGUN, FailedProof
-from rigops.record.proof_shell import recording
+from rigops.record.proven import BEGUN, FailedProof
+from rigops.record.shell import recording
 from tests.unit import programs
 from tests.unit.record.examples import PROVEN
 from tests.unit.record.test_journal_shell import history, run

@@ -12,9 +12,8 @@ from rigops.plan.change import Change, Plan
 from rigops.preflight.found import CollectivesFound, GpuSeen, HostFound, PairFound
 from rigops.preflight.headline import has_stopgap
 from rigops.report.apply import outcome_lines
-from rigops.report.backup_rows import backup_rows
 from rigops.report.closing import Again, Step, closing_lines
-from rigops.report.host_rows import apply_rows, plan_rows
+from rigops.report.host_rows import apply_rows, backup_rows, plan_rows
 from rigops.report.plan import plan_lines, total_lines
 from rigops.report.terminal import rendered, visible
 

@@ -23,13 +23,13 @@ from rigops.report.snapshots import (
     backup_lines,
     bytes_text,
     drill_lines,
-    failure_lines,
     heal_lines,
     progress_text,
     restored_lines,
     snapshots_lines,
 )
 from rigops.report.terminal import rendered
+from rigops.report.words import error_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def test_a_line_of_authorized_keys_is_shown_whole_however_narrow_the_screen_is()
     line = 'restrict,command="borg serve --restrict-to-repository /srv/rig" ssh-ed25519 AAAA rig'
     error = HostError("failed", "refused", f"on me@nas, append this line to its keys: {line}")
 
-    assert failure_lines("rig", error, 40)[-1] == line
+    assert error_lines(f"rig: {error.message}", error.fix, 40)[-1] == line
 
 
 def test_each_snapshot_has_a_row_the_newest_first_and_what_goes_next_says_so() -> None:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from rigops.transport.command_line import command_line
+from rigops.transport.connection import command_line
 from tests import shards
 
 # What people log in with, where they have it.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rigops.errors import RigopsError
 from rigops.transport.key_files import append, lookup
-from rigops.transport.known_hosts import HostKey, replace_key, replaced
+from rigops.transport.known_hosts import HostKey, Rewriting, replace_key
 from rigops.transport.route import Server
 from tests.unit.transport.test_known_hosts import blob_of
 
@@ -30,7 +30,7 @@ def new_line(names: str) -> bytes:
 
 
 def after(content: bytes, *others: bytes) -> bytes:
-    return replaced(content, NAME, others, {OLD, OTHER}, KEY)
+    return Rewriting(NAME, tuple(others), frozenset({OLD, OTHER}), KEY).replaced(content)
 
 
 def test_all_lines_of_the_host_become_one_where_the_first_was() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rigops.doctor.views.proof import LastProof
     from rigops.inventory.spec.model import P2PDemand
     from rigops.record import Pair
-    from rigops.record.failed_proof import FailedProof
+    from rigops.record.proven import FailedProof
 
 _UNPROVEN: Final = "advertised, not proven: run preflight"
 _PROVEN: Final = "advertised, and proven"

@@ -20,7 +20,7 @@ from rigops.ownership.ownership import Ownership, WantedFile
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import RECORD
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-from rigops.record.journal_shell import JOURNAL
+from rigops.record.shell import JOURNAL
 
 if TYPE_CHECKING:
     from rigops.concerns.concern import Concern

@@ -14,8 +14,8 @@ from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.uname import SECTION as UNAME
 from rigops.record import Proven
-from rigops.record.failed_proof import FailedProof
-from rigops.record.proof_shell import FAILED_PROOF, PROVEN
+from rigops.record.proven import FailedProof
+from rigops.record.shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:

@@ -10,16 +10,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.hostside.p2p.pair import GUARD
+from rigops.hostside.p2p.card import GUARD
 from rigops.hostside.p2p.verdict import POISON, size_name
 from rigops.hostside.p2p.words import Words, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rigops.hostside.p2p.card import Card
+    from rigops.hostside.p2p.card import Card, Pair
     from rigops.hostside.p2p.kernels import Kernels, Loaded
-    from rigops.hostside.p2p.pair import Pair
     from rigops.hostside.p2p.watched import Say
 
 WHOLE: Final = 4 << 20  # the host looks at all of it

@@ -12,12 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rigops.hostside.p2p.card import Card, Gpu
+from rigops.hostside.p2p.card import GUARD, Card, Gpu
 from rigops.hostside.p2p.cuda import DEVICE_UNAVAILABLE, NO_MEMORY, Cuda, CudaError, NoLibraryError
-from rigops.hostside.p2p.nccl import SUM, UINT32, Nccl, NcclError
-from rigops.hostside.p2p.nccl_memory import own_names, remove_new
-from rigops.hostside.p2p.nccl_places import SONAME, candidates, writers
-from rigops.hostside.p2p.pair import GUARD
+from rigops.hostside.p2p.nccl import (
+    SONAME,
+    SUM,
+    UINT32,
+    Nccl,
+    NcclError,
+    candidates,
+    own_names,
+    remove_new,
+    writers,
+)
 from rigops.hostside.p2p.verdict import FAILED, NOT_PROVEN, POISON, PROVEN, pattern, size_name
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from rigops.hostside.p2p.verdict import Copied, Reading, classify, pattern, size
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rigops.hostside.p2p.card import Card
-    from rigops.hostside.p2p.pair import Pair
+    from rigops.hostside.p2p.card import Card, Pair
 
 TIMED_AT_MOST: Final = 64 << 20
 _SAMPLES: Final = 5

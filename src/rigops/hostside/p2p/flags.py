@@ -13,8 +13,8 @@ from rigops.hostside.p2p.verdict import PAGE
 from rigops.hostside.p2p.words import Words, words_of
 
 if TYPE_CHECKING:
+    from rigops.hostside.p2p.card import Pair
     from rigops.hostside.p2p.kernels import Kernels, Talked
-    from rigops.hostside.p2p.pair import Pair
 
 ROUNDS: Final = 1000
 _WORDS: Final = 8

@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.accesses import judge_accesses, try_accesses
-from rigops.hostside.p2p.card import Card, Gpu
+from rigops.hostside.p2p.card import GUARD, Card, Gpu, Pair
 from rigops.hostside.p2p.copies import Copies
 from rigops.hostside.p2p.cuda import (
     CANNOT_COMPILE,
@@ -22,7 +22,6 @@ from rigops.hostside.p2p.cuda import (
 )
 from rigops.hostside.p2p.flags import ROUNDS, judge_flags, try_flags
 from rigops.hostside.p2p.kernels import Kernels, PtxError
-from rigops.hostside.p2p.pair import GUARD, Pair
 from rigops.hostside.p2p.verdict import judge_data, judge_speed, size_name
 
 if TYPE_CHECKING:

@@ -13,11 +13,10 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from rigops.hostside.p2p.accesses import Accessed, Accessor, judge_accesses
-from rigops.hostside.p2p.card import Card, Gpu
+from rigops.hostside.p2p.card import GUARD, Card, Gpu
 from rigops.hostside.p2p.cuda import Cuda, CudaError, NoLibraryError
 from rigops.hostside.p2p.flags import judge_flags, side_of
 from rigops.hostside.p2p.kernels import Kernels, Loaded, Talked, WrongWord
-from rigops.hostside.p2p.pair import GUARD
 from rigops.hostside.p2p.verdict import POISON, size_name
 from rigops.hostside.p2p.words import Words, words_of
 

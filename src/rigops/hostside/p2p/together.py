@@ -8,10 +8,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from rigops.hostside.p2p.card import Card, Gpu
+from rigops.hostside.p2p.card import Card, Gpu, Pair
 from rigops.hostside.p2p.cuda import Cuda, CudaError
 from rigops.hostside.p2p.kernels import Kernels
-from rigops.hostside.p2p.pair import Pair
 from rigops.hostside.p2p.verdict import pattern, size_name
 from rigops.hostside.p2p.words import Words, words_of
 

@@ -9,9 +9,8 @@ newer function of the standard library, are left to tests that run the packed te
 from __future__ import annotations
 
 import ast
-import builtins
 import sys
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 OLDEST = (3, 8)
 _NEWER_THAN_OLDEST = {"annotationlib", "compression", "graphlib", "tomllib", "zoneinfo"}
 _STANDARD = sys.stdlib_module_names - _NEWER_THAN_OLDEST
-_BUILT_IN = frozenset(dir(builtins))
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _OwnScope = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -95,11 +93,7 @@ class _Join:
         except SyntaxError as error:
             place = Place(self._program, name, path, error.lineno or 1)
             raise place.refusal(f"{error.msg} (the oldest Python on a host is 3.8)") from error
-        module = _Module(self._program, name, path, source.split("\n"), tree.body)
-        for before, after in pairwise(tree.body):
-            if after.lineno <= _last_line(before):
-                raise module.at(after).refusal("two statements on one line")
-        return module
+        return _Module(self._program, name, path, source.split("\n"), tree.body)
 
     def _include(self, module: _Module, skipped: int = 0) -> None:
         self._chain.append(module.name)
@@ -141,28 +135,22 @@ class _Join:
         raise place.refusal(f"there is no module {name}")
 
     def _check(self, module: _Module, statement: ast.stmt) -> None:
-        if len(self._chain) > 1 and _asks_who_runs_it(statement):
-            raise module.at(statement).refusal(
-                "a shared module cannot depend on being the program",
-            )
         for node in ast.walk(statement):
-            if isinstance(node, ast.ImportFrom):
-                _check_from_import(module, node)
-            elif isinstance(node, ast.Import):
-                for alias in node.names:
-                    if _is_ours(alias.name):
-                        raise module.at(node).refusal(
-                            f"write `from {alias.name} import` and the names",
-                        )
-                    _check_standard(module, node, alias.name)
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = ["" if node.level else node.module or ""]
+            for name in names:
+                if name.partition(".")[0] not in _STANDARD:
+                    raise module.at(statement).refusal(
+                        f"{name or 'a relative import'} is not in the standard library of Python "
+                        "3.8; of rigops, import names one by one at the top level"
+                    )
 
     def _claim(self, module: _Module, statement: ast.stmt) -> set[str]:
         names: set[str] = set()
         for binding in _bindings(statement):
-            if binding.name in _BUILT_IN:
-                raise module.at(binding.node).refusal(
-                    f"{binding.name} would hide the built-in one from every module",
-                )
             owner, origin = self._owners.setdefault(binding.name, (module, binding.origin))
             if owner is not module and (not origin or origin != binding.origin):
                 raise module.at(binding.node).refusal(
@@ -170,23 +158,6 @@ class _Join:
                 )
             names.add(binding.name)
         return names
-
-
-def _check_from_import(module: _Module, node: ast.ImportFrom) -> None:
-    place = module.at(node)
-    name = node.module or ""
-    if node.level:
-        raise place.refusal("a relative import; write the full name of the module")
-    if _is_ours(name):
-        raise place.refusal(f"import {name} at the top level of the module")
-    if any(alias.name == "*" for alias in node.names):
-        raise place.refusal(f"import the names of {name} one by one")
-    _check_standard(module, node, name)
-
-
-def _check_standard(module: _Module, node: ast.stmt, name: str) -> None:
-    if name.partition(".")[0] not in _STANDARD:
-        raise module.at(node).refusal(f"{name} is not in the standard library of Python 3.8")
 
 
 def _bindings(node: ast.AST) -> Iterator[_Binding]:
@@ -219,12 +190,6 @@ def _is_left_out(statement: ast.stmt) -> bool:
         isinstance(statement, ast.If)
         and not statement.orelse
         and ast.unparse(statement.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
-    )
-
-
-def _asks_who_runs_it(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.If) and any(
-        isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test)
     )
 
 

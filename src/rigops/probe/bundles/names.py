@@ -8,15 +8,17 @@ in all sections together, so that checks which compare sections compare the same
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from ipaddress import ip_address
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from rigops.dataclass import dataclass
 from rigops.probe.bundles.pseudonyms import WordKind, is_pseudonym
-from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.section import EVERY_WORD
+
+if TYPE_CHECKING:
+    from rigops.probe.section import Section
 
 UNAME: Final = "uname"
 
@@ -112,12 +114,6 @@ FREE_PARTS: Final = re.compile(
     re.MULTILINE,
 )
 
-_WHOLLY_TECHNICAL: Final = frozenset(
-    section.name for section in (*SECTIONS, *PASTED) if section.technical == EVERY_WORD
-)
-_TECHNICAL: Final = " ".join(
-    [*(section.technical for section in (*SECTIONS, *PASTED)), *get_args(WordKind)]
-).lower()
 _NUMBERED: Final = re.compile(r"(?P<letters>[a-z]+)[0-9]{1,3}")
 _DIGITS: Final = re.compile(r"(?:0x)?[0-9a-f]{1,8}|0x[0-9a-f]+|[0-9]+(?:t[0-9]+)?")
 _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)+")
@@ -183,7 +179,7 @@ def is_name(kind: WordKind, value: str) -> bool:
 
 
 def has_only_technical_words(section: str) -> bool:
-    return section in _WHOLLY_TECHNICAL
+    return any(one.name == section and one.technical == EVERY_WORD for one in _sections())
 
 
 def is_technical(name: str) -> bool:
@@ -199,7 +195,18 @@ def is_technical(name: str) -> bool:
 
 @cache
 def _is_declared(word: str) -> bool:
-    return re.search(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])", _TECHNICAL) is not None
+    return re.search(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])", _technical()) is not None
+
+
+@cache
+def _technical() -> str:
+    return " ".join([*(one.technical for one in _sections()), *get_args(WordKind)]).lower()
+
+
+def _sections() -> Sequence[Section[Any]]:
+    from rigops.probe.registry import PASTED, SECTIONS  # noqa: PLC0415 - many, and seldom needed
+
+    return (*SECTIONS, *PASTED)
 
 
 def _is_address(value: str) -> bool:

@@ -1,22 +1,29 @@
-"""One host whose root becomes that of a snapshot: its program puts it in force, a reboot starts it.
-
-The present root stays aside. Running programs go on writing there until the reboot.
-"""
+"""Rollbacks of a host: its root to a snapshot, its configuration to earlier declarations."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.backup.root_change import read_root_change
+from rigops.concerns import registry
 from rigops.converge.errors import DeployError
 from rigops.converge.host_run import FRESH_S, HostRun
 from rigops.converge.root_snapshot import ask_program
+from rigops.errors import Problem, RigopsError
+from rigops.json_fields import readable
+from rigops.python_literal import literal
+from rigops.record import declared
+from rigops.record.declared import DeclaredKeys
+from rigops.transport import connect
 
 if TYPE_CHECKING:
     from rigops.backup.answer_shape import ProgramResult
     from rigops.concerns.concern import HostRequest
     from rigops.converge.engine import Engine
     from rigops.converge.request import RunOptions
+    from rigops.hosts.access import HostAccess
 
 _COMMAND: Final = "rollback-root"
 _SEE: Final = (
@@ -26,7 +33,11 @@ _SEE: Final = (
 
 
 class RootRollback(HostRun):
-    """`at`: a time in UTC, the name of a snapshot, or empty for the newest that apply took."""
+    """The program of the host puts the root in force, a reboot starts it.
+
+    The present root stays aside. Running programs go on writing there until the reboot.
+    `at`: a time in UTC, the name of a snapshot, or empty for the newest that apply took.
+    """
 
     def __init__(self, request: HostRequest, options: RunOptions, engine: Engine, at: str) -> None:
         super().__init__(request, options, engine)
@@ -92,3 +103,41 @@ class RootRollback(HostRun):
 
     def _ask(self, *words: str) -> ProgramResult:
         return ask_program(self._session.channel, _COMMAND, *words)
+
+
+_READ_S: Final = 30.0
+_DRIVER: Final = "nvidia_driver"
+
+
+def earlier_request(request: HostRequest, access: HostAccess) -> HostRequest:
+    """With the keys that were declared before; those of the driver stay as in the inventory."""
+    with connect(request.target, host_keys=access.host_keys) as connection:
+        done = connection.run(["cat", declared.PATH], deadline_s=_READ_S)
+    record = readable(DeclaredKeys.from_json, done.stdout.decode(errors="replace"))
+    if record is None or record.before is None:
+        raise RigopsError(
+            Problem(
+                message="no earlier configuration that worked is recorded there",
+                host=request.name,
+                fix="change the inventory, and apply it; the next apply that works is recorded",
+            )
+        )
+    stays = {name: value for name, value in request.data.items() if not _goes_back(name)}
+    data = {**stays, **{name: v for name, v in record.before.items() if _goes_back(name)}}
+    return replace(request, data=data, spec=registry.read(data))
+
+
+def lines_to_change(inventory: Mapping[str, object], earlier: HostRequest) -> Iterator[str]:
+    """Of the inventory, which still has what was gone back from."""
+    for name in sorted({*inventory, *earlier.data}):
+        if not _goes_back(name) or inventory.get(name) == earlier.data.get(name):
+            continue
+        if name in earlier.data:
+            yield f"write {literal(name)}: {literal(earlier.data[name])}, in the inventory"
+        else:
+            yield f"remove {literal(name)} from the inventory"
+
+
+def _goes_back(name: str) -> bool:
+    key = registry.keys().get(name)
+    return key is not None and not key.stays_here and registry.concern_of(name) != _DRIVER
