@@ -105,7 +105,7 @@ SHARDS = (
     ),
     Shard(LAB_ITSELF, 6, ("tests/lab",), ("tests/lab", "tests/unit/lab")),
     Shard(LAB_TRANSPORT, 2, ("src/rigops/transport",)),
-    Shard(LAB_DOCTOR, 5, ("src/rigops/doctor", "src/rigops/probe")),
+    Shard(LAB_DOCTOR, 6, ("src/rigops/doctor", "src/rigops/probe")),
     Shard(LAB_PREFLIGHT, 6, _PREFLIGHT),
     Shard(LAB_CONCERNS, 11, _CONCERNS),
     Shard(LAB_APPLY, 12, _CONVERGE, options=()),  # 20 hosts at once, near the limit of inotify

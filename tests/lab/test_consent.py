@@ -1,4 +1,4 @@
-"""What apply asks for, at a terminal: values, differences, whose they are, risky copies."""
+"""What apply asks for, at a terminal: values, differences, risky copies."""
 
 from __future__ import annotations
 
@@ -25,19 +25,12 @@ NAME = "asked"
 TABLE = "/etc/rigops/gpu_tuning"
 BEFORE = {"gpu_persistence": True, "gpu_power_limit": 240}
 AFTER = {"gpu_persistence": True}
-LIMITS = "nvidia-smi --query-gpu=power.limit --format=csv,noheader,nounits | sort -u"
 
 
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
     with hosts.running([f"t180-4xv100={NAME}"]) as (host,):
         yield Tended(Laptop(tmp_path_factory.mktemp("laptop")), host)
-
-
-@pytest.fixture(scope="module")
-def other(rig: Tended, tmp_path_factory: pytest.TempPathFactory) -> Tended:
-    """Another machine with an inventory of its own."""
-    return Tended(Laptop(tmp_path_factory.mktemp("other")), rig.host)
 
 
 def apply(rig: Tended, answers: Mapping[str, str], *options: str) -> Said:
@@ -50,29 +43,11 @@ def words(said: Said) -> str:
     return " ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", said.err).split())
 
 
-def test_a_raised_limit_is_asked_for_with_its_values_and_whose_it_was(
-    rig: Tended, other: Tended, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOGNAME", "me")
-    rig.apply(**BEFORE)
-    monkeypatch.setenv("LOGNAME", "kim")
-    other.declare(**AFTER)
-
-    said = apply(other, {"[y]es, [d]iff, [N]o": "d", "Change asked?": "n"}, "--preflight", "never")
-
-    assert said.code == 130
-    text, _, again = words(said).partition("[N]o: d")
-    assert "power limit 240 W -> 300 W on 4 cards (no longer declared here)" in text
-    assert re.search(r"gpu_power_limit = 240, declared by me@\S+ on 20[0-9-]{8}", text)
-    assert f"change {TABLE}" in text
-    assert re.search(r"-GPU-\S+ power 240", again)
-    assert rig.does(LIMITS) == "240.00"
-
-
 def test_of_ones_own_declaration_nobody_is_named(
     rig: Tended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOGNAME", "me")
+    rig.apply(**BEFORE)
     rig.declare(**AFTER)
 
     said = apply(rig, {"Change asked?": "n"}, "--preflight", "never")

@@ -64,15 +64,3 @@ def test_granted_behind_a_translating_iommu_is_wrong_until_apply_has_been_there(
     code, after = preflight(laptop)
     assert (code, after["status"], after["collectives"]) == (0, "ok", "proven"), after
     assert (ends(after), len(after["pairs"])) == ({("ok", "L5")}, 6)
-
-
-def test_twelve_pairs_of_four_cards_are_proven_over_nvlink(lab: Lab, tmp_path: Path) -> None:
-    host = lab.one("t180-4xv100=meshed")
-    laptop = Laptop(tmp_path)
-    laptop.declare({host.name: {"p2p": "nvlink"}})
-
-    code, found = preflight(laptop)
-
-    assert (code, found["status"], found["collectives"]) == (0, "ok", "proven"), found
-    assert (ends(found), len(found["pairs"])) == ({("ok", "L5")}, 12)
-    assert {pair["link"][:2] for pair in found["pairs"]} == {"NV"}

@@ -513,7 +513,7 @@ class HostRun:
         """Unless a concern that it blocks names them."""
         words = sentence(self._session.snapshot.lost.cards)
         is_said = not words or any(words in reason for _, reason in planned.blocked)
-        return () if is_said else (f"{words}: {ADVICE}",)
+        return () if is_said else (f"{words}. fix: {ADVICE}",)
 
     def _wrong_clock(self) -> tuple[str, ...]:
         epoch_s = self._session.snapshot.boot.epoch_s if self._session.snapshot.boot else None

@@ -22,15 +22,18 @@ _WORDS: Final = {"changed": "changed", "converged": "as declared"}
 
 
 def plan_rows(results: Sequence[HostResult]) -> list[Row]:
-    rows = [_plan_row(result) for result in results]
-    if len(rows) > 1:
-        return rows
-    # One host is shown in full, so that another plan of it says no more.
-    return [replace(row, step=None) if row.step == Step("plan") else row for row in rows]
+    return _without_plan([_plan_row(result) for result in results])
 
 
 def apply_rows(results: Sequence[HostResult]) -> list[Row]:
-    return [_apply_row(result) for result in results]
+    return _without_plan([_apply_row(result) for result in results])
+
+
+def _without_plan(rows: list[Row]) -> list[Row]:
+    """One host is shown in full, so that another plan of it says no more."""
+    if len(rows) > 1:
+        return rows
+    return [replace(row, step=None) if row.step == Step("plan") else row for row in rows]
 
 
 def _plan_row(result: HostResult) -> Row:

@@ -112,7 +112,8 @@ def by_hand_lines(wanted: Rewrite, width: int) -> Iterator[str]:
     for one in wanted.by_hand:
         text = f"{wanted.path}:{one.line}: {one.host}: where these keys belong is not certain"
         yield from wrapped(text, width, "")
-        yield from wrapped(f"fix: write in its data: {keys_text(one.keys)}", width, hanging="     ")
+        fix = f"fix: write in its data: {keys_text(one.keys)}    then: rigops apply"
+        yield from wrapped(fix, width, hanging="     ")
 
 
 def document_hosts(

@@ -390,7 +390,10 @@ def _table(rows: Iterable[_Row], width: int) -> Iterator[str]:
         shown = "" if row.label == label and row.color is None else row.label
         label = row.label
         margin = " " * (_LABEL + 4)
-        first, *rest = wrapped(row.text, width, margin, most=row.most) or [margin]
+        # The fix of a text that is cut stays whole.
+        what, _, fix = row.text.partition(". fix: ") if row.most else (row.text, "", "")
+        first, *rest = wrapped(what, width, margin, most=row.most) or [margin]
+        rest += wrapped(f"fix: {fix}", width, margin, hanging=" " * len("fix: ")) if fix else []
         column = styled(f"{shown:{_LABEL}}", fg=row.color)
         yield f"  {column}  {first.removeprefix(margin)}"
         yield from rest

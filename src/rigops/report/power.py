@@ -206,7 +206,10 @@ def _fix(report: PowerReport) -> str:
             return f'"gpu_power_limit": {watts}    (apply), or a larger supply or circuit'
         return "larger supplies, or the cards spread over more of them and over more circuits"
     if report.status == "skipped":
-        return "declare psus and circuits to see whether they carry this"
+        return (
+            'declare your supplies and circuits, such as "psus": [750, 750], "circuits": '
+            '"120V/15A", to see whether they carry this'
+        )
     return ""
 
 

@@ -131,6 +131,7 @@ def test_a_host_whose_place_is_not_certain_is_named_with_its_line_and_what_to_wr
     assert said.return_value == 1
     assert "inventory.py:1: tower: where these keys belong is not certain" in said.stderr
     assert 'fix: write in its data: "driver": "535", "kernel_args": ["iommu=pt"]' in said.stderr
+    assert "then: rigops apply" in said.stderr
     assert (tmp_path / "inventory.py").read_text() == text
 
 

@@ -495,6 +495,7 @@ def test_without_supplies_and_circuits_there_is_the_cost_alone(power: Power, rig
     assert (host["energy"]["kwh_per_day"], host["energy"]["cost_per_day"]) == (23.47, 7.04)
     # (2 x 21 + 180 / 2) / 0.9 x 24 h
     assert power.host(0, "--duty", "0")["energy"]["kwh_per_day"] == 3.52
+    assert '"psus": [750, 750]' in power().out  # the form of what to declare
 
 
 def test_what_a_ups_measures_stands_beside_what_is_computed(power: Power, rigs: Rigs) -> None:

@@ -203,7 +203,7 @@ def test_a_plan_says_that_a_card_is_lost_and_that_nothing_is_copied_then(tmp_pat
 
     rig = planned(tmp_path, {}, replace(NOTHING_COLLECTED, silicon=TWO_CARDS, lost=lost))
 
-    said = f"card 84:00.0 is lost since 03:12 UTC: {ADVICE}"
+    said = f"card 84:00.0 is lost since 03:12 UTC. fix: {ADVICE}"
     assert rig.result.notices[0] == said
     assert said in rig.result.plan.warnings
     assert rig.result.preflight_reason == ""

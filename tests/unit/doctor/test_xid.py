@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,8 @@ from hypothesis import strategies as st
 
 from rigops.concerns.registry import read
 from rigops.probe.lost_cards import ADVICE
+from rigops.record.declared import PATH as DECLARED
+from rigops.record.declared import DeclaredKeys
 from tests.unit.doctor.examining import catalog, check_of
 from tests.unit.doctor.logged import (
     BOOTED,
@@ -20,6 +23,9 @@ from tests.unit.doctor.logged import (
 )
 from tests.unit.doctor.pcie_rigs import smi, smi_card
 from tests.unit.probe import answers
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Finding
 
 XID = check_of("xid")
 CARD = "gpu 0000:0a:00.0"
@@ -66,6 +72,37 @@ def test_a_card_that_is_back_gets_a_fix_that_apply_can_make(boot: str) -> None:
     assert (found.fix.kind, found.fix.concern) == ("apply", "gpu_tuning")
     assert found.fix.declare == {"gpu_power_limit": "80%"}
     assert "power supply" in found.fix.by_hand
+
+
+def after_the_reboot(watts: int, *, limit_since: str | None = None) -> Finding:
+    """Of a card that fell at 17:01:40 of the boot before, where 250 W are declared."""
+    limits = "".join(
+        f"<{name}_power_limit>{limit}.00 W</{name}_power_limit>"
+        for name, limit in (("current", watts), ("default", 350), ("min", 100), ("max", 350))
+    )
+    card = smi_card("0000:0a:00.0").replace("<power_draw>", f"{limits}<power_draw>")
+    keys = DeclaredKeys.from_keys(limit_since or "", {"gpu_power_limit": 250}, who="me@desktop")
+    state = f"== {DECLARED}\n{keys.to_json()}" if limit_since else ""
+    fell = journal((100, xid(79, rest=DROP)), booted=BOOTED_BEFORE)
+    texts = {"kernel-log-previous": fell, "nvidia-smi-xml": smi(card), "pci": None}
+    (found,) = look(XID, {**texts, "rigops-state": state}, spec=read({"gpu_power_limit": 250}))
+    return found
+
+
+def test_after_the_reboot_no_advice_leads_to_another_one() -> None:
+    unapplied = after_the_reboot(350)
+    assert (unapplied.status, unapplied.fix and unapplied.fix.is_declared) == ("fail", True)
+    assert unapplied.fix == after_the_reboot(350, limit_since="2026-01-29T17:00:00Z").fix
+
+    too_high = after_the_reboot(250, limit_since="2026-01-29T17:00:00Z")
+    assert (too_high.status, too_high.fix and too_high.fix.kind) == ("fail", "hands")
+    assert too_high.fix is not None
+    assert too_high.fix.text.startswith('lower "gpu_power_limit" further')
+
+    answered = after_the_reboot(250, limit_since="2026-01-29T17:02:00Z")
+    assert (answered.status, answered.fix) == ("info", None)
+    assert "it is back" in answered.summary
+    assert "power supply" in answered.why
 
 
 def test_a_limit_that_is_declared_is_not_declared_again() -> None:

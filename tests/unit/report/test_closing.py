@@ -106,10 +106,12 @@ def test_where_all_went_well_no_table_follows() -> None:
 
 
 def test_a_blocked_plan_of_one_host_does_not_send_back_to_plan() -> None:
-    blocked = [HostResult(name, blocked=(Blocker("acs", (), "no"),)) for name in ("rig1", "rig2")]
+    blocked = Blocker("acs", (), "no")
+    hosts = [HostResult(name, "refused", blocked=(blocked,)) for name in ("rig1", "rig2")]
 
-    assert [row.step for row in plan_rows(blocked[:1])] == [None]
-    assert [row.step for row in plan_rows(blocked)] == [Step("plan")] * 2
+    for rows in (plan_rows, apply_rows):
+        assert [row.step for row in rows(hosts[:1])] == [None]
+        assert [row.step for row in rows(hosts)] == [Step("plan")] * 2
 
 
 def test_of_one_host_a_plan_says_what_to_type_next() -> None:

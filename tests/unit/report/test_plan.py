@@ -409,6 +409,15 @@ def test_a_note_is_two_lines_and_whole_with_diffs() -> None:
     assert sum(line.count("word") for line in whole) == 60
 
 
+def test_the_fix_of_a_note_is_never_cut() -> None:
+    result = HostResult("rig", notices=(f"{'word ' * 60}. fix: declare less",))
+
+    *_, cut, fix = lines(result, width=80)
+
+    assert cut.endswith(" …")
+    assert fix.strip() == "fix: declare less"
+
+
 def test_a_path_that_is_nearly_as_wide_as_the_terminal_is_not_broken() -> None:
     path = f"/etc/{'a' * 50}"
     result = HostResult("rig", plan=Plan(changes=(replace(FILE, subject=path),)))

@@ -14,18 +14,26 @@ from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import answers
+from rigops.doctor.views.declared import CARD_NEEDS, judge_card
 from rigops.doctor.views.incidents import ACTION_CHANGED, incidents, severity
+from rigops.inventory.spec import choice as per_gpu
+from rigops.inventory.spec.gpu import written_limit
+from rigops.json_fields import readable
 from rigops.probe.lost_cards import ADVICE, UNNAMED
 from rigops.probe.sections.boots import SECTION as BOOTS
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS, XID_HISTORY
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.record.declared import PATH as DECLARED
+from rigops.record.declared import DeclaredKeys
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
     from rigops.doctor.views.incidents import Incident
     from rigops.doctor.views.kernel_logs import Read
+    from rigops.inventory.spec.model import PerGpu, PowerLimit
 
 
 _SHOWN = 4
@@ -33,6 +41,8 @@ _OLDER_SHOWN = 5
 # Too little or too uneven power is the first suspect, and the only one that software can help.
 _OF_POWER: Final = frozenset({79, 167})
 _KEY: Final = "gpu_power_limit"
+_SECOND_TIME: Final = "A second time: power supply, cables, riser, slot, seating."
+_LOWER: Final = f'lower "{_KEY}" further, or declare "gpu_clocks". {_SECOND_TIME}'
 _LOOK_IT_UP: Final = (
     "look the number up in NVIDIA's table of Xid errors (docs.nvidia.com/deploy/xid-errors), and "
     "restart the program that used the card"
@@ -63,6 +73,7 @@ _NEXT_TIME: Final = "A second time: "
         XID_HISTORY,
         KERNEL_LOG_PREVIOUS,
         KERNEL_LOG,
+        *CARD_NEEDS,
     ),
     fixes=("apply", "hands"),
     cause_rank=100,
@@ -73,8 +84,10 @@ def xid(examined: Examined) -> list[Finding]:
     Reads the kernel log of this boot and of the one before for `NVRM: Xid` and for cards that have
     fallen off the bus, and the Xids of 90 days for those that come back after a reboot. Several
     Xids of one card within two seconds are one incident, named after the first of the gravest; the
-    catalog ranks the numbers. A log that could not be read is never ok: this is then unknown, and
-    the whole host where it timed out or is missing although there was root.
+    catalog ranks the numbers. A card that fell off the bus in the previous boot and is back is
+    information once apply has given it another `gpu_power_limit`. A log that could not be read is
+    never ok: this is then unknown, and the whole host where it timed out or is missing although
+    there was root.
     """
     found = incidents(examined.snapshot, examined.catalog)
     boots = Counter((one.number, one.address) for one in found)
@@ -90,12 +103,19 @@ def xid(examined: Examined) -> list[Finding]:
 def _incident(examined: Examined, incident: Incident, *, came_back: bool) -> Finding:
     known = find_xid(examined.catalog, incident.number)
     status = _status(examined, incident)
+    summary = _summary(
+        incident, known.meaning if known else "not in the catalog", came_back=came_back
+    )
+    why = known.reading if known else ""
+    if not came_back and _is_answered(examined, incident):
+        status, summary = "info", f"{summary}; it is back, with another power limit since then"
+        why = f"{why} {_SECOND_TIME}"
     return Finding(
         status,
-        _summary(incident, known.meaning if known else "not in the catalog", came_back=came_back),
+        summary,
         _evidence(incident),
         subject=f"gpu {incident.address or UNNAMED}",
-        why=known.reading if known else "",
+        why=why,
         fix=None
         if status == "info" and not _asked_action(incident)
         else _fix(examined, incident, came_back=came_back),
@@ -220,6 +240,22 @@ def _lost_a_card(examined: Examined, incident: Incident) -> bool:
     return is_now and not answers(examined, subject)
 
 
+def _is_back(examined: Examined, incident: Incident) -> bool:
+    """After the reboot that lost cards are advised to get."""
+    subject = f"gpu {incident.address or UNNAMED}"
+    is_over = incident.number in _OF_POWER and incident.boot == "previous"
+    return is_over and answers(examined, subject)
+
+
+def _is_answered(examined: Examined, incident: Incident) -> bool:
+    """Apply gave the power limit another value since then."""
+    text = examined.snapshot[RIGOPS_STATE].or_empty.records.get(DECLARED)
+    recorded = readable(DeclaredKeys.from_json, text)
+    by = recorded.by.get(_KEY) if recorded and examined.spec.gpu_power_limit else None
+    is_since = by is not None and incident.last is not None and by.at > incident.last
+    return is_since and _is_back(examined, incident)
+
+
 def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
     if _lost_a_card(examined, incident):
         return fix_by_hand(ADVICE)
@@ -233,8 +269,10 @@ def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
         text = f"it has come back after a reboot, so another one does not help: {fix}"
     if asked:
         text = f"the driver asks for: {asked}. {text}"
-    lowers = incident.number in _OF_POWER and _KEY not in examined.spec.declared
-    if came_back or not lowers:
+    declared = examined.spec.gpu_power_limit
+    if not came_back and declared and not asked and _is_back(examined, incident):
+        return _fix_of_limit(examined, incident, declared) or fix_by_hand(_LOWER)
+    if came_back or declared or incident.number not in _OF_POWER:
         return fix_by_hand(text)
     return Fix(
         kind="apply",
@@ -243,3 +281,16 @@ def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
         text=f"reboot once; `rigops apply` then lowers the power limit. {text}",
         by_hand=text,
     )
+
+
+def _fix_of_limit(
+    examined: Examined, incident: Incident, declared: PerGpu[PowerLimit]
+) -> Fix | None:
+    """Where the declared limit is not in force yet."""
+    declare = {_KEY: per_gpu.declaration(declared, written_limit)}
+    found = (
+        judge_card(examined, card, "pwr.limit", declare)
+        for card in examined.cards
+        if incident.address in {None, card.address}
+    )
+    return next((one.fix for one in found if one and one.fix), None)
