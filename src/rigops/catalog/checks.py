@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rigops.catalog import versions
 from rigops.catalog.model import (
@@ -16,20 +16,20 @@ from rigops.catalog.model import (
     Generation,
     Gpu,
     InitCode,
+    KernelChange,
     Link,
+    Release,
     Xid,
 )
 
-if TYPE_CHECKING:
-    from rigops.catalog.model import Release
-
-Entry = DriverBranch | Gpu | Generation | Xid | InitCode | FirmwareSetting | Link
+Entry = DriverBranch | KernelChange | Gpu | Generation | Xid | InitCode | FirmwareSetting | Link
 
 _DATE = re.compile(r"([0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?)?")
 _BRANCH = re.compile(r"[1-9][0-9]{1,3}")
 _PCI_ID = re.compile(r"[0-9a-f]{4}")
 _PCI_IDS = re.compile(r"([0-9a-f]{4})-([0-9a-f]{4})")
 _INIT_CODE = re.compile(r"(0x[0-9a-f]{2})?(:0x[0-9a-f]{2,4})?")
+_STABLE = re.compile(r"[1-9][0-9]*\.[0-9]+\.[0-9]+")
 _SERIES = re.compile(r"[1-9][0-9]*\.[0-9]+")
 
 
@@ -41,28 +41,23 @@ class Fault(NamedTuple):
 
 def faults(entry: Entry) -> Iterator[Fault]:
     yield from _evidence("evidence", entry.evidence)
-    if isinstance(entry, DriverBranch):
-        yield from _branch(entry)
-    elif isinstance(entry, Gpu):
-        yield from _gpu(entry)
-    elif isinstance(entry, Generation):
-        yield from _generation(entry)
-    elif isinstance(entry, FirmwareSetting):
-        yield from _firmware(entry)
-    elif isinstance(entry, Link):
-        if not 0 < entry.slowest <= entry.fastest <= entry.theoretical:
-            yield Fault(
-                "slowest, fastest and theoretical are out of order",
-                f"{entry.slowest}, {entry.fastest}, {entry.theoretical}",
-                "0 < slowest <= fastest <= theoretical",
-            )
-    elif isinstance(entry, InitCode):
-        if not entry.code or not _INIT_CODE.fullmatch(entry.code):
-            yield Fault(
-                "code is no code of RmInitAdapter", entry.code, '"0x24", ":0x72", "0x24:0x72"'
-            )
-    elif entry.number < 1:
-        yield Fault("number is not an Xid", str(entry.number), "a whole number from 1 on")
+    match entry:
+        case DriverBranch():
+            yield from _branch(entry)
+        case KernelChange():
+            yield from _kernel_change(entry)
+        case Gpu():
+            yield from _gpu(entry)
+        case Generation():
+            yield from _generation(entry)
+        case FirmwareSetting():
+            yield from _firmware(entry)
+        case Link():
+            yield from _link(entry)
+        case InitCode(code=code) if not code or not _INIT_CODE.fullmatch(code):
+            yield Fault("code is no code of RmInitAdapter", code, '"0x24", ":0x72", "0x24:0x72"')
+        case Xid(number=number) if number < 1:
+            yield Fault("number is not an Xid", str(number), "a whole number from 1 on")
 
 
 def _branch(entry: DriverBranch) -> Iterator[Fault]:
@@ -84,6 +79,22 @@ def _branch(entry: DriverBranch) -> Iterator[Fault]:
         yield from _specifier(f"{field}.versions", ceiling.versions)
         if not _SERIES.fullmatch(ceiling.newest):
             yield Fault(f"{field}.newest is not a kernel series", ceiling.newest, '"6.8"')
+
+
+def _kernel_change(entry: KernelChange) -> Iterator[Fault]:
+    if [one for one in entry.kernels if _SERIES.fullmatch(one)] != list(entry.kernels[-1:]):
+        accepted = (
+            '"6.1.187" for a series that it came back to, and last "6.19", where it came first'
+        )
+        yield Fault("kernels has no series as its last", ", ".join(entry.kernels), accepted)
+    for one in entry.kernels[:-1]:
+        if not _STABLE.fullmatch(one):
+            yield Fault("kernels has no release of a kernel", one, '"6.1.187"')
+    for field, names in (("since", [entry.since] if entry.since else []), ("fixed", entry.fixed)):
+        for name in names:
+            yield from _release(field, Release(name, ""), name.partition(".")[0])
+    if not entry.fixed:
+        yield Fault("fixed is empty", "[]", "the first release that builds, one for each branch")
 
 
 def _release(field: str, release: Release, branch: str) -> Iterator[Fault]:
@@ -136,6 +147,15 @@ def _generation(entry: Generation) -> Iterator[Fault]:
         shape = _PCI_IDS.fullmatch(pci_ids)
         if shape is None or shape[1] > shape[2]:
             yield Fault("pci_ids has no range of device ids", pci_ids, '"2200-227f"')
+
+
+def _link(entry: Link) -> Iterator[Fault]:
+    if not 0 < entry.slowest <= entry.fastest <= entry.theoretical:
+        yield Fault(
+            "slowest, fastest and theoretical are out of order",
+            f"{entry.slowest}, {entry.fastest}, {entry.theoretical}",
+            "0 < slowest <= fastest <= theoretical",
+        )
 
 
 def _firmware(entry: FirmwareSetting) -> Iterator[Fault]:

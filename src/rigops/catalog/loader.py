@@ -24,6 +24,7 @@ from rigops.catalog.model import (
     Generation,
     Gpu,
     InitCode,
+    KernelChange,
     Link,
     Xid,
 )
@@ -41,7 +42,7 @@ SHIPPED = Path(__file__).with_name("data")
 _TOML = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _LINE = re.compile(r"\(?at line ([0-9]+)")
 
-E = TypeVar("E", DriverBranch, Gpu, Generation, Xid, InitCode, FirmwareSetting, Link)
+E = TypeVar("E", DriverBranch, KernelChange, Gpu, Generation, Xid, InitCode, FirmwareSetting, Link)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,9 @@ class Table(Generic[E]):
     key: str
 
 
-TABLES = ("drivers", "gpus", "generations", "xids", "init_codes", "firmware", "links")
+TABLES = (
+    "drivers", "kernel_changes", "gpus", "generations", "xids", "init_codes", "firmware", "links"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,10 @@ class Catalog:
     @cached_property
     def drivers(self) -> tuple[DriverBranch, ...]:
         return self._entries(Table("drivers", DriverBranch, "branch"))
+
+    @cached_property
+    def kernel_changes(self) -> tuple[KernelChange, ...]:
+        return self._entries(Table("kernel_changes", KernelChange, "name"))
 
     @cached_property
     def gpus(self) -> tuple[Gpu, ...]:

@@ -138,16 +138,6 @@ def find_branch(catalog: Catalog, branch: str) -> DriverBranch | None:
     return next((one for one in catalog.drivers if one.branch == branch), None)
 
 
-def newest_kernel(branch: DriverBranch, version: str | Version) -> str:
-    """Series of the newest kernel that the release is known to build for, or "".
-
-    A release without a ceiling of its own has that of the branch's last release.
-    """
-    parsed = versions.parse(version) if isinstance(version, str) else version
-    fitting = (one.newest for one in branch.kernels if versions.matches(one.versions, parsed))
-    return next(fitting, branch.newest_kernel)
-
-
 def judge(catalog: Catalog, version: str | Version, gpu: DrivenGpu | None = None) -> list[Verdict]:
     """Worst first; none where nothing is known, good or bad. Without a card: for every card."""
     parsed = versions.parse(version) if isinstance(version, str) else version

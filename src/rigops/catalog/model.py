@@ -73,6 +73,18 @@ class KernelCeiling:
 
 
 @dataclass(frozen=True)
+class KernelChange:
+    """A change of the kernel that modules of older releases do not compile with."""
+
+    name: str
+    kernels: tuple[str, ...]  # from which on: 6.1.187 in its series, 6.19 in all later ones
+    flavors: tuple[ModuleFlavor, ...]
+    since: str  # the first release that it concerns, or ""
+    fixed: tuple[str, ...]  # the first release that builds, one a branch
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
 class DriverBranch:
     branch: str
     kind: str  # LTSB, production, new-feature or legacy
@@ -80,7 +92,6 @@ class DriverBranch:
     cuda: str
     architectures: tuple[str, ...]  # that the proprietary modules drive
     open_architectures: tuple[str, ...]  # that the open modules drive
-    newest_kernel: str  # the newest kernel that its last release is known to build for, or ""
     releases: tuple[Release, ...]
     verdicts: tuple[Verdict, ...]
     evidence: tuple[Evidence, ...]

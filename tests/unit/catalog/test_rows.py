@@ -107,6 +107,6 @@ why = "Hangs here."
 """
     rows = [row for row in driver_rows(load(write(tmp_path, text))) if row.branch == "620"]
 
-    assert [(row.version, row.status, row.why) for row in rows] == [
-        (None, "bad", "==620.10.01: Hangs here.")
+    assert (None, "bad", "==620.10.01: Hangs here.") in [
+        (row.version, row.status, row.why) for row in rows
     ]

@@ -104,7 +104,7 @@ releases = [
     assert branch is not None
     versions = [release.version for release in branch.releases]
 
-    assert versions.index("580.82.07") + 1 == versions.index("580.90.01")
+    assert versions.index("580.82.09") + 1 == versions.index("580.90.01")
     assert versions.count("580.159.03") == 1
     assert next(one.date for one in branch.releases if one.version == "580.159.03") == "2026-05-01"
 

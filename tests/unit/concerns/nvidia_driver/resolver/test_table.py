@@ -471,8 +471,8 @@ REFUSED: list[tuple[Case, str, str]] = [
         "install nvidia-driver:580-dkms`, which stays on that branch",
     ),
     (
-        Case(replace(FEDORA, kernels=(Kernel("7.2.1-200.fc44.x86_64"),)), "3090", _NOTHING, "580"),
-        "driver 580.178.04 is known to build up to Linux 7.0, and 7.2.1-200.fc44.x86_64 could",
+        Case(replace(FEDORA, kernels=(Kernel("7.3.1-200.fc44.x86_64"),)), "3090", _NOTHING, "580"),
+        "driver 580.178.04 is known to build up to Linux 7.2, and 7.3.1-200.fc44.x86_64 could",
         "sudo dnf versionlock add",
     ),
     (
