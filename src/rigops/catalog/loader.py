@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from datetime import date
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
@@ -54,6 +55,7 @@ class Table(Generic[E]):
     key: str
 
 
+_AS_OF = "as_of"
 TABLES = (
     "drivers", "kernel_changes", "gpus", "generations", "xids", "init_codes", "firmware", "links"
 )  # fmt: skip
@@ -106,6 +108,12 @@ class Catalog:
     def links(self) -> tuple[Link, ...]:
         return self._entries(Table("links", Link, "name"))
 
+    @cached_property
+    def as_of(self) -> date:
+        """When the entries were last compared with what is published."""
+        documents = (_open(self._directory / "drivers.toml"), self._additions)
+        return max(_as_of(one) for one in documents if one and _AS_OF in one.content)
+
     def _entries(self, table: Table[E]) -> tuple[E, ...]:
         own = _merged(table, (), _open(self._directory / f"{table.name}.toml"))
         return _merged(table, own, self._additions) if self._additions else own
@@ -119,7 +127,7 @@ def load(extra: Path | None = None) -> Catalog:
     catalog = Catalog(additions=document)
     reader = Reader(document.file)
     for name in document.content:
-        if name not in TABLES:
+        if name != _AS_OF and name not in TABLES:
             reader.complain(
                 Place(name), f"{name} is not a table of the catalog", name, ", ".join(TABLES)
             )
@@ -158,6 +166,21 @@ def _check_cards(catalog: Catalog, reader: Reader) -> None:
                     name,
                     ", ".join(sorted(known)),
                 )
+
+
+def _as_of(document: Document) -> date:
+    said = document.content[_AS_OF]
+    try:
+        return date.fromisoformat(str(said))
+    except ValueError:
+        problem = Problem(
+            message=f"{_AS_OF} is not a day",
+            accepted='a day such as "2026-11-27"',
+            file=document.file,
+            key=_AS_OF,
+            value=shown(said),
+        )
+        raise UsageError(problem) from None
 
 
 def _open(path: Path) -> Document:

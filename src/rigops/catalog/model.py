@@ -120,6 +120,7 @@ class Gpu:
     first_branch: str  # the oldest branch of the catalog that drives it
     last_branch: str  # "" while the card is still supported
     evidence: tuple[Evidence, ...]
+    p2p_own: str = ""  # what modules that the owner patched give, and at what cost
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ class Generation:
     pci_ids: tuple[str, ...]  # ranges of device ids: 06c0-06df
     first_branch: str
     last_branch: str  # "" while its cards are still supported
+    last_cuda: str  # the last toolkit whose programs run on them, or ""
     evidence: tuple[Evidence, ...]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.catalog.kernels import broken_from, newest_kernel, series
 from rigops.catalog.lookup import (
+    ENDED,
     drives_all,
     find_branch,
     judge,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from rigops.inventory.spec.model import Flavor
 
 _OPEN_FROM = 560
-ENDED = "ended"
 _SEPARATE = "put the cards into separate machines"
 
 
