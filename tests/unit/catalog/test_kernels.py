@@ -41,6 +41,7 @@ def _kernels(*pairs: tuple[str, str]) -> str:
         ("470.256.02", "6.8"),
         ("580.178.04", "7.2"),
         ("570.211.01", ""),
+        ("590.48.01", "6.18"),
     ],
 )
 def test_a_release_has_its_own_ceiling(version: str, kernel: str) -> None:
@@ -109,7 +110,9 @@ def test_a_ceiling_that_cannot_be_meant_is_refused(
         ("590.44.01", "open", "6.1.187-1", "6.1.187"),
         ("590.48.01", "open", "6.1.187-1", ""),
         ("595.45.04", "open", "6.1.187-1", ""),
-        ("580.119.02", "proprietary", "7.0.9-1-cachyos", "7.0"),
+        ("580.119.02", "proprietary", "6.18.32", ""),
+        ("580.119.02", "proprietary", "7.0.9-1-cachyos", "6.19"),
+        ("580.126.09", "proprietary", "6.19.7", ""),
         ("580.126.20", "open", "7.0.4", "7.0"),
         ("580.142", "open", "7.0.4", ""),
         ("580.142", "open", "7.1.0", "7.1"),

@@ -91,7 +91,7 @@ def test_what_an_inventory_adds_to_the_catalog_is_part_of_it(
     assert [row["status"] for row in of_version] == ["bad", "known-good"]
     assert of_version[0]["evidence"][0]["where"] == "our lab book"
     assert "our lab book" in rigops("drivers", "-v").out
-    assert "honest about P2P; pin the version" in rigops("drivers").out
+    assert "default wheels now need CUDA 13" in rigops("drivers").out
     assert "==535.261.03 is bad" in rigops("drivers").out
 
 
@@ -200,6 +200,24 @@ def test_a_purpose_that_is_no_cuda_is_refused(rigops: Rigops, purpose: str) -> N
 
     assert said.code == 2
     assert "cuda12.8" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((), "595 unknown 595.112.07 13.2 until 2027-03 differs by card: --gpu NAME"),
+        (("--gpu", "5090"), "no reports; older releases: GSP firmware stops under load"),
+        (("--gpu", "3090"), "no reports; older releases: pairs of 3090 serve"),
+        (("--gpu", "4090"), "595 unknown 595.112.07 13.2 until 2027-03 no reports"),
+    ],
+)
+def test_a_branch_whose_last_release_has_no_report_names_those_of_older_ones(
+    rigops: Rigops, arguments: tuple[str, ...], line: str
+) -> None:
+    shown = " ".join(rigops("drivers", *arguments).out.split())
+
+    assert line in shown
+    assert ("no reports;" in shown) == ("older releases" in line)
 
 
 @pytest.mark.parametrize(
