@@ -78,7 +78,7 @@ class Catalog:
 
     @cached_property
     def drivers(self) -> tuple[DriverBranch, ...]:
-        return self._entries(Table("drivers", DriverBranch, "branch"))
+        return self._entries(Table("drivers", DriverBranch, "branch"), self._branches)
 
     @cached_property
     def kernel_changes(self) -> tuple[KernelChange, ...]:
@@ -111,11 +111,15 @@ class Catalog:
     @cached_property
     def as_of(self) -> date:
         """When the entries were last compared with what is published."""
-        documents = (_open(self._directory / "drivers.toml"), self._additions)
+        documents = (self._branches, self._additions)
         return max(_as_of(one) for one in documents if one and _AS_OF in one.content)
 
-    def _entries(self, table: Table[E]) -> tuple[E, ...]:
-        own = _merged(table, (), _open(self._directory / f"{table.name}.toml"))
+    @cached_property
+    def _branches(self) -> Document:
+        return _open(self._directory / "drivers.toml")
+
+    def _entries(self, table: Table[E], document: Document | None = None) -> tuple[E, ...]:
+        own = _merged(table, (), document or _open(self._directory / f"{table.name}.toml"))
         return _merged(table, own, self._additions) if self._additions else own
 
 

@@ -21,6 +21,7 @@ from rigops.catalog.lookup import (
 from rigops.catalog.lookup import verdicts as judged
 from rigops.catalog.model import UnlistedGpu
 from rigops.dataclass import dataclass
+from rigops.report.catalog_age import age_lines
 from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
 
@@ -36,11 +37,6 @@ _WORDS = {"known-good": "known good", "caution": "caution", "bad": "bad", "unkno
 _LEAST_WHY: Final = 20  # columns; for which the support is left out, if need be
 _HEAD: Final = "  branch  status      newest       CUDA  "
 _SUPPORT: Final = "support        "
-MOST_DAYS: Final = 90
-TOO_OLD: Final = (
-    "newer drivers and reports are missing. fix: upgrade rigops, or add what you know by the key "
-    "`catalog`, with the day as `as_of`"
-)
 _MORE: Final = "Reports and dates: -v    What this host can install: rigops drivers --host HOST"
 
 
@@ -68,14 +64,6 @@ def drivers_lines(
         yield from _table(catalog, wanted, width)
     yield from wrapped(_MORE, width, "")
     yield from age_lines(catalog, wanted.today, width)
-
-
-def age_lines(catalog: Catalog, today: date, width: int) -> Iterator[str]:
-    days = (today - catalog.as_of).days
-    old = f", {days} days old: {TOO_OLD}" if days > MOST_DAYS else "."
-    first, *rest = wrapped(f"Catalog of {catalog.as_of}{old}", width, "")
-    color = "yellow" if days > MOST_DAYS else None
-    yield from (styled(line, fg=color) for line in (first, *rest))
 
 
 def _answer(catalog: Catalog, wanted: Wanted, gpu: DrivenGpu | None) -> str:

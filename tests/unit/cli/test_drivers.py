@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops.catalog import load
-from rigops.report.drivers import MOST_DAYS, Wanted, drivers_lines
+from rigops.report.catalog_age import MOST_DAYS
+from rigops.report.drivers import Wanted, drivers_lines
 from tests.own_catalog import verdict_against
 
 if TYPE_CHECKING:
