@@ -153,8 +153,8 @@ def _reason(branch: DriverBranch, worst: Verdict | None, gpus: Sequence[DrivenGp
         others = [one for one in branch.verdicts if one.purpose != "install"]
         if others and not gpus:
             return "differs by card: --gpu NAME"
-        older = next((one for one in others if any(concerns(one, gpu) for gpu in gpus)), None)
-        return f"no reports; older releases: {_short(older)}" if older else "no reports"
+        known = next((one for one in others if any(concerns(one, gpu) for gpu in gpus)), None)
+        return f"no reports; older releases: {_short(known)}" if known else "no reports"
     bad = (
         one
         for one in branch.verdicts
