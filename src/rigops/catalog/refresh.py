@@ -97,8 +97,9 @@ def _redistributable(
         raise ValueError("a manifest without a driver")
     day = "" if is_toolkit else str(content["release_date"])
     yield from _release(catalog, version, day, today)
-    variants = content.get("cuda_compat", {}).get("cuda_variant", [])
-    cuda = ".".join(label.split(".")[:2]) if is_toolkit else next(iter(variants), "")
+    builds = content.get("cuda_compat", {}).get("linux-x86_64", {})
+    of_driver = (name.removeprefix("cuda") for name in builds if name.startswith("cuda"))
+    cuda = ".".join(label.split(".")[:2]) if is_toolkit else next(of_driver, "")
     branch = find_branch(catalog, versions.branch_of(version))
     if branch and cuda and branch.cuda != cuda:
         kind: Literal["missing", "differs"] = "differs" if branch.cuda else "missing"

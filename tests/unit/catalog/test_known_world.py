@@ -56,9 +56,10 @@ def test_a_branch_has_its_term_and_its_cuda(branch: str, kind: str, end: str, cu
     assert (found.kind, found.end_of_life, found.cuda) == (kind, end, cuda)
 
 
-def test_620_has_open_modules_only() -> None:
-    assert _branch("620").architectures == ()
-    assert _branch("620").open_architectures == (
+@pytest.mark.parametrize("branch", ["615", "620"])
+def test_newest_branches_have_open_modules_only(branch: str) -> None:
+    assert _branch(branch).architectures == ()
+    assert _branch(branch).open_architectures == (
         "Turing", "Ampere", "Ada", "Hopper", "Blackwell",
     )  # fmt: skip
 
@@ -76,7 +77,9 @@ def test_620_has_open_modules_only() -> None:
         ("580.178.04", "2026-08-03"),
         ("595.71.05", "2026-04-28"),
         ("595.91.07", "2026-08-03"),
+        ("595.99.02", "2026-08-27"),
         ("595.112.07", "2026-10-22"),
+        ("615.71.09", "2026-09"),
         ("610.43.03", ""),
         ("610.57.04", "2026-08-03"),
         ("620.70.06", "2026-11-04"),

@@ -117,7 +117,7 @@ def test_days_of_one_release_may_lie_apart_from_place_to_place(day: str) -> None
     [
         (
             "redistrib_620.70.06.json",
-            lambda one: one["cuda_compat"].update(cuda_variant=["14.0"]),
+            lambda one: one["cuda_compat"].update({"linux-x86_64": {"cuda14.0": {}}}),
             "branch 620: CUDA 14.0, in the catalog 13.5",
         ),
         (
