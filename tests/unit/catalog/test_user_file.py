@@ -6,6 +6,7 @@ import pytest
 
 from rigops.catalog import find_branch, find_gpu, find_xid, judge, load
 from rigops.errors import UsageError
+from tests.tiers import ROOT
 from tests.unit.catalog.entries import DRIVER, EVIDENCE, GPU, XID, changed, without, write
 
 if TYPE_CHECKING:
@@ -32,6 +33,16 @@ def test_entries_of_every_table_can_be_added(tmp_path: Path) -> None:
     assert find_xid(catalog, 999) is not None
     assert find_branch(catalog, "999") is not None
     assert find_gpu(catalog, "3090").only is not None
+
+
+def test_the_example_of_the_docs_is_a_file_of_a_user(tmp_path: Path) -> None:
+    page = (ROOT / "docs/drivers.md").read_text(encoding="utf-8")
+    example = page.partition("```toml\n")[2].partition("```")[0]
+
+    catalog = load(write(tmp_path, example))
+
+    assert judge(catalog, "580.190.01")[0].status == "bad"
+    assert catalog.as_of > load().as_of
 
 
 def test_a_users_file_leaves_the_shipped_catalog_alone(tmp_path: Path) -> None:
