@@ -42,7 +42,7 @@ def test_the_example_of_the_docs_is_a_file_of_a_user(tmp_path: Path) -> None:
     catalog = load(write(tmp_path, example))
 
     assert judge(catalog, "580.190.01")[0].status == "bad"
-    assert catalog.as_of > load().as_of
+    assert str(catalog.as_of) >= "2027-03-01"
 
 
 def test_a_users_file_leaves_the_shipped_catalog_alone(tmp_path: Path) -> None:
