@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from rigops.catalog import versions
-from rigops.catalog.lookup import find_branch, newest_kernel
+from rigops.catalog.kernels import newest_kernel
+from rigops.catalog.lookup import find_branch
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def _newest(capture: Capture, catalog: Catalog) -> tuple[str, str]:
         return version, newest_kernel(branch, version) if branch else ""
     except ValueError:
         branch = find_branch(catalog, declared) if _BRANCH.fullmatch(declared) else None
-        return declared, branch.newest_kernel if branch else ""
+        last = branch.releases[-1].version if branch and branch.releases else ""
+        return declared, newest_kernel(branch, last) if branch and last else ""
 
 
 def _too_new(kernel: str, driver: str, newest: str) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
+from datetime import date
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
@@ -24,6 +25,7 @@ from rigops.catalog.model import (
     Generation,
     Gpu,
     InitCode,
+    KernelChange,
     Link,
     Xid,
 )
@@ -37,8 +39,9 @@ SHIPPED = Path(__file__).with_name("data")
 # In the standard library from Python 3.11 on. Its ValueErrors name the line.
 _TOML = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _LINE = re.compile(r"\(?at line ([0-9]+)")
+_AS_OF = "as_of"
 
-E = TypeVar("E", DriverBranch, Gpu, Generation, Xid, InitCode, FirmwareSetting, Link)
+E = TypeVar("E", DriverBranch, KernelChange, Gpu, Generation, Xid, InitCode, FirmwareSetting, Link)
 
 
 class Table(Generic[E]):
@@ -68,6 +71,7 @@ class Document:
 
 class Catalog:
     drivers = Table(DriverBranch, "branch")
+    kernel_changes = Table(KernelChange, "name")
     gpus = Table(Gpu, "name")
     generations = Table(Generation, "name")
     xids = Table(Xid, "number")
@@ -79,8 +83,19 @@ class Catalog:
         self._directory = directory
         self._additions = additions
 
+    @cached_property
+    def as_of(self) -> date:
+        """When the entries were last compared with what is published."""
+        documents = (self._branches, self._additions)
+        return max(_as_of(one) for one in documents if one and _AS_OF in one.content)
+
+    @cached_property
+    def _branches(self) -> Document:
+        return _open(self._directory / "drivers.toml")
+
     def entries(self, table: Table[E]) -> tuple[E, ...]:
-        own = _merged(table, (), _open(self._directory / f"{table.name}.toml"))
+        path = self._directory / f"{table.name}.toml"
+        own = _merged(table, (), self._branches if table.name == "drivers" else _open(path))
         return _merged(table, own, self._additions) if self._additions else own
 
 
@@ -95,7 +110,7 @@ def load(extra: Path | None = None) -> Catalog:
     catalog = Catalog(additions=document)
     reader = Reader(document.file)
     for name in document.content:
-        if name not in TABLES:
+        if name != _AS_OF and name not in TABLES:
             reader.complain(
                 Place(name), f"{name} is not a table of the catalog", name, ", ".join(TABLES)
             )
@@ -134,6 +149,21 @@ def _check_cards(catalog: Catalog, reader: Reader) -> None:
                     name,
                     ", ".join(sorted(known)),
                 )
+
+
+def _as_of(document: Document) -> date:
+    said = document.content[_AS_OF]
+    try:
+        return date.fromisoformat(str(said))
+    except ValueError:
+        problem = Problem(
+            message=f"{_AS_OF} is not a day",
+            accepted='a day such as "2026-11-27"',
+            file=document.file,
+            key=_AS_OF,
+            value=shown(said),
+        )
+        raise UsageError(problem) from None
 
 
 def _open(path: Path) -> Document:

@@ -9,12 +9,14 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from rigops.catalog import versions
 from rigops.catalog.model import EVERY_CARD, UnlistedGpu
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from packaging.version import Version
+    from datetime import date
 
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import (
@@ -36,6 +38,7 @@ NOT_KNOWN = (
 )
 _NO_REPORT = "No reports, good or bad."
 
+ENDED = "ended"
 WORST_FIRST = ("bad", "caution", "known-good")
 
 _CUT = "..."
@@ -83,12 +86,12 @@ def find_gpu(catalog: Catalog, name_or_pci_id: str) -> Match:
 
 
 def similar_names(catalog: Catalog, name: str) -> tuple[str, ...]:
-    """Of cards that may have been meant."""
+    """Of the five cards that are written most alike, the nearest first."""
     spellings = {
         _plain(name): gpu.name for gpu in catalog.gpus for name in (gpu.name, *gpu.aliases)
     }
-    close = get_close_matches(_plain(name), list(spellings), n=5, cutoff=0.6)
-    return tuple(dict.fromkeys(spellings[one] for one in close))
+    close = get_close_matches(_plain(name), list(spellings), n=len(spellings), cutoff=0.0)
+    return tuple(dict.fromkeys(spellings[one] for one in close))[:5]
 
 
 def find_cut(catalog: Catalog, name: str, mebibytes: int | None) -> Gpu | None:
@@ -136,16 +139,6 @@ def find_init_codes(catalog: Catalog, first: str, second: str) -> tuple[InitCode
 
 def find_branch(catalog: Catalog, branch: str) -> DriverBranch | None:
     return next((one for one in catalog.drivers if one.branch == branch), None)
-
-
-def newest_kernel(branch: DriverBranch, version: str | Version) -> str:
-    """Series of the newest kernel that the release is known to build for, or "".
-
-    A release without a ceiling of its own has that of the branch's last release.
-    """
-    parsed = versions.parse(version) if isinstance(version, str) else version
-    fitting = (one.newest for one in branch.kernels if versions.matches(one.versions, parsed))
-    return next(fitting, branch.newest_kernel)
 
 
 def judge(catalog: Catalog, version: str | Version, gpu: DrivenGpu | None = None) -> list[Verdict]:
@@ -219,6 +212,21 @@ def good_branches(catalog: Catalog, cards: Sequence[DrivenGpu]) -> list[DriverBr
         and drives_all(branch, cards)
         and is_good(catalog, versions.parse(branch.releases[-1].version), cards)
     ]
+
+
+def has_ended(branch: DriverBranch, today: date) -> bool:
+    """An end without a day is the end of that month or year."""
+    end = branch.end_of_life
+    return end == ENDED or bool(end and end < today.isoformat()[: len(end)])
+
+
+def last_cuda(catalog: Catalog, gpu: DrivenGpu) -> str:
+    """The last toolkit whose programs run on the card, where there is one."""
+    return next((one.last_cuda for one in catalog.generations if one.name == gpu.architecture), "")
+
+
+def runs_cuda(branch: DriverBranch, cuda: Version) -> bool:
+    return bool(branch.cuda) and Version(branch.cuda) >= cuda
 
 
 def recommended(catalog: Catalog, cards: Sequence[DrivenGpu]) -> DriverBranch | None:

@@ -41,27 +41,36 @@ class Form(NamedTuple):
     accepted: str
 
 
-def _written(shape: str) -> Callable[[Any], object]:
-    return re.compile(shape).fullmatch
-
-
-_DATE = r"([0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?)?"
-_BRANCH = r"[1-9][0-9]{1,3}"
+_DATE = re.compile(r"([0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?)?")
+_BRANCH = re.compile(r"[1-9][0-9]{1,3}")
+_LAST_BRANCH = re.compile(r"([1-9][0-9]{1,3})?")
+_DEVICE_ID = re.compile(r"[0-9a-f]{4}")
+_DEVICE_RANGE = re.compile(r"[0-9a-f]{4}-[0-9a-f]{4}")
+_INIT_CODE = re.compile(r"(?=.)(0x[0-9a-f]{2})?(:0x[0-9a-f]{2,4})?")
+_SERIES = re.compile(r"[1-9][0-9]*\.[0-9]+")
+_STABLE = re.compile(r"[1-9][0-9]*\.[0-9]+\.[0-9]+")
 _BRANCH_NAME = ("is not a driver branch", 'the first number of a version: "535"')
+_VERSION = ("is not a version", f"{EXAMPLES}, as NVIDIA writes it")
 _SPECIFIER = 'a specifier such as "<525.105.17", or "" for the whole branch'
 
+
+def _are_stable_and_last_a_series(kernels: tuple[str, ...]) -> bool:
+    *stable, last = kernels or ("",)
+    return bool(_SERIES.fullmatch(last)) and all(map(_STABLE.fullmatch, stable))
+
+
 Date = Annotated[
-    str, Form(_written(_DATE), "is not a date", '"2024", "2024-02", "2024-02-19" or ""')
+    str, Form(_DATE.fullmatch, "is not a date", '"2024", "2024-02", "2024-02-19" or ""')
 ]
-Branch = Annotated[str, Form(_written(_BRANCH), *_BRANCH_NAME)]
-LastBranch = Annotated[str, Form(_written(f"({_BRANCH})?"), *_BRANCH_NAME)]
+Branch = Annotated[str, Form(_BRANCH.fullmatch, *_BRANCH_NAME)]
+LastBranch = Annotated[str, Form(_LAST_BRANCH.fullmatch, *_BRANCH_NAME)]
 Architecture = Annotated[
     str, Form(ARCHITECTURES.__contains__, "has an unknown architecture", ", ".join(ARCHITECTURES))
 ]
 DeviceId = Annotated[
     str,
     Form(
-        _written("[0-9a-f]{4}"),
+        _DEVICE_ID.fullmatch,
         "has an invalid device id",
         'four lower-case hexadecimal digits such as "2204"',
     ),
@@ -69,7 +78,7 @@ DeviceId = Annotated[
 DeviceRange = Annotated[
     str,
     Form(
-        lambda ids: re.fullmatch("[0-9a-f]{4}-[0-9a-f]{4}", ids) and ids[:4] <= ids[-4:],
+        lambda ids: _DEVICE_RANGE.fullmatch(ids) and ids[:4] <= ids[-4:],
         "has no range of device ids",
         '"2200-227f"',
     ),
@@ -83,6 +92,8 @@ Maker = Annotated[
     ),
 ]
 Specifier = Annotated[str, Form(is_specifier, "is not a version specifier", _SPECIFIER)]
+ReleaseName = Annotated[str, Form(is_spelled, *_VERSION)]
+ReleaseIfAny = Annotated[str, Form(lambda text: not text or is_spelled(text), *_VERSION)]
 Place = Annotated[str, Form(bool, "is empty", "an issue, a page, an account")]
 
 
@@ -121,9 +132,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Release:
-    version: Annotated[  # 535.54.03, never 535.54.3
-        str, Form(is_spelled, "is not a version", f"{EXAMPLES}, as NVIDIA writes it")
-    ]
+    version: ReleaseName  # 535.54.03, never 535.54.3
     date: Date
 
 
@@ -132,8 +141,24 @@ class KernelCeiling:
     """The newest kernel that some releases of a branch are known to build for."""
 
     versions: Specifier  # "" means every version of the branch
-    newest: Annotated[
-        str, Form(_written(r"[1-9][0-9]*\.[0-9]+"), "is not a kernel series", '"6.8"')
+    newest: Annotated[str, Form(_SERIES.fullmatch, "is not a kernel series", '"6.8"')]
+    evidence: Reports
+
+
+@dataclass(frozen=True)
+class KernelChange:
+    """A change of the kernel that modules of older releases do not compile with."""
+
+    name: str
+    kernels: Annotated[  # from which on: 6.1.187 in its series, 6.19 in all later ones
+        tuple[str, ...],
+        Form(_are_stable_and_last_a_series, "has no series as its last", '"6.1.187", …, "6.19"'),
+    ]
+    flavors: tuple[ModuleFlavor, ...]
+    since: ReleaseIfAny  # the first that it concerns
+    fixed: Annotated[  # the first release that builds, one a branch
+        tuple[ReleaseName, ...],
+        Form(bool, "is empty", "the first release that builds, one for each branch"),
     ]
     evidence: Reports
 
@@ -146,7 +171,6 @@ class DriverBranch:
     cuda: str
     architectures: tuple[Architecture, ...]  # that the proprietary modules drive
     open_architectures: tuple[Architecture, ...]  # that the open modules drive
-    newest_kernel: str  # the newest kernel that its last release is known to build for, or ""
     releases: tuple[Release, ...]
     verdicts: tuple[Verdict, ...]
     evidence: Reports
@@ -177,6 +201,7 @@ class Gpu:
     first_branch: Branch  # the oldest branch of the catalog that drives it
     last_branch: LastBranch  # "" while the card is still supported
     evidence: Reports
+    p2p_own: str = ""  # what modules that the owner patched give, and at what cost
 
 
 @dataclass(frozen=True)
@@ -187,6 +212,7 @@ class Generation:
     pci_ids: tuple[DeviceRange, ...]
     first_branch: Branch
     last_branch: LastBranch  # "" while its cards are still supported
+    last_cuda: str  # the last toolkit whose programs run on them, or ""
     evidence: Reports
 
 
@@ -223,7 +249,7 @@ class InitCode:
     code: Annotated[
         str,
         Form(
-            _written(r"(?=.)(0x[0-9a-f]{2})?(:0x[0-9a-f]{2,4})?"),
+            _INIT_CODE.fullmatch,
             "is no code of RmInitAdapter",
             '"0x24", ":0x72", "0x24:0x72"',
         ),

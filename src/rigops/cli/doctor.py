@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,7 @@ import click
 from rigops.cli.hosts import (
     called_again,
     choose_hosts,
+    host_catalog,
     host_options,
     locked_hosts,
     read_catalogs,
@@ -159,10 +161,15 @@ def command(
     if as_json:
         print_json(document(reports))
     else:
+        from rigops.report.catalog_age import old_catalog_note
         from rigops.report.doctor import doctor_lines
 
-        steps = _next_steps(bundles, inventory_path, [one.spec for one, _ in examined])
-        print_lines(*doctor_lines(reports, text_width(), steps, verbose=is_verbose()))
+        specs, width = [one.spec for one, _ in examined], text_width()
+        catalogs = {host_catalog(spec, inventory_path) for spec in specs}
+        oldest = min(catalogs, key=lambda one: one.as_of)
+        notes = old_catalog_note(oldest, datetime.now(timezone.utc).date(), width)
+        steps = _next_steps(bundles, inventory_path, specs)
+        print_lines(*doctor_lines(reports, width, steps, notes=notes, verbose=is_verbose()))
     statuses = (report.status for report in reports)
     click.get_current_context().exit(exit_code(statuses, strict=strict))
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
+from packaging.version import Version
 
 from rigops.catalog import Catalog, driver_rows, find_gpu, find_unlisted, load, similar_names
 from rigops.cli.hosts import host_options
 from rigops.cli.options import existing_inventory, inventory_option, is_verbose, words
 from rigops.cli.output import print_json, text_width
 from rigops.errors import usage_error
-from rigops.report.drivers import SCHEMA, drivers_lines
+from rigops.report.drivers import SCHEMA, Wanted, drivers_lines
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
@@ -26,6 +27,17 @@ if TYPE_CHECKING:
 def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
     del ctx
     return [CompletionItem(gpu.name) for gpu in load().gpus if typed.lower() in gpu.name.lower()]
+
+
+def _cuda(_: click.Context, __: click.Parameter, value: str | None) -> Version | None:
+    if value is None:
+        return None
+    shape = re.fullmatch(r"cuda[ -]?([0-9]{1,2}(?:\.[0-9])?)", value.lower())
+    if shape is None:
+        raise usage_error(
+            message="no CUDA", key="--for", value=value, accepted="cuda12, cuda12.8, cuda13, …"
+        )
+    return Version(shape[1])
 
 
 @click.command("drivers")
@@ -44,12 +56,20 @@ def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[Compl
     metavar="HOST",
     help="Show which drivers this host could run, and from where (repeatable).",
 )
+@click.option(
+    "--for",
+    "cuda",
+    metavar="CUDA",
+    callback=_cuda,
+    help="Only drivers that run programs of this CUDA, such as cuda13 or cuda12.8.",
+)
 @inventory_option
 @host_options
 def command(
     *,
     gpu_name: str | None,
     hosts: tuple[str, ...],
+    cuda: Version | None,
     inventory_path: Path | None,
     access: AskAccess,
     as_json: bool,
@@ -66,6 +86,7 @@ def command(
     Examples:
       rigops drivers
       rigops drivers --gpu 3090
+      rigops drivers --gpu 3090 --for cuda13
       rigops drivers --gpu V100 --json
       rigops drivers --host threadripper
     """
@@ -77,14 +98,13 @@ def command(
             rows = {row: None for gpu in gpus or (None,) for row in driver_rows(catalog, gpu)}
             print_json({"schema": SCHEMA, "drivers": [row.as_json() for row in rows]})
         else:
-            today = datetime.now(timezone.utc).date()
-            lines = drivers_lines(catalog, gpus, text_width(), today, has_evidence=is_verbose())
+            wanted = Wanted(gpus, cuda, datetime.now(timezone.utc).date())
+            lines = drivers_lines(catalog, wanted, text_width(), has_evidence=is_verbose())
             print_lines(*lines)
         return 0
-    if gpu_name is not None:
-        raise usage_error(
-            message="--host uses the cards of the host", key="--gpu", fix="leave it out"
-        )
+    for key, given in (("--gpu", gpu_name), ("--for", cuda)):
+        if given is not None:
+            raise usage_error(message="goes without --host", key=key, fix="leave it out")
     from rigops.cli.host_drivers import show_hosts  # slow to import
 
     return show_hosts(hosts, inventory_path, access, as_json=as_json)
@@ -119,10 +139,9 @@ def _gpus(catalog: Catalog, name: str) -> tuple[DrivenGpu, ...]:
     unlisted = find_unlisted(catalog, int(pci_id[1], 16)) if pci_id else None
     if unlisted:
         return (unlisted,)
-    similar = similar_names(catalog, name)
     raise usage_error(
         message=f"no such card in the catalog: {name!r}",
         key="--gpu",
-        accepted=", ".join(gpu.name for gpu in catalog.gpus),
-        fix=f"did you mean {similar[0]!r}?" if similar else "",
+        accepted=f"a card of the catalog, such as {', '.join(similar_names(catalog, name))}; or "
+        "its PCI id, 10de:2204",
     )

@@ -53,8 +53,14 @@ class NextSteps:
 
 
 def doctor_lines(
-    hosts: Sequence[HostReport], width: int, steps: NextSteps, *, verbose: bool = False
+    hosts: Sequence[HostReport],
+    width: int,
+    steps: NextSteps,
+    *,
+    notes: Iterable[str] = (),
+    verbose: bool = False,
 ) -> list[str]:
+    """`notes`: lines that concern no host."""
     worst_first = sorted(hosts, key=lambda host: WORST_HOST_FIRST.index(host.status))
     is_table = len(hosts) > MOST_IN_FULL and not verbose
     lines = []
@@ -69,6 +75,7 @@ def doctor_lines(
         lines += closing_lines(rows, width, steps.again, counts)
     else:
         lines += counts
+    lines += notes
     reached = [host for host in worst_first if host.findings]
     found = [one for host in reached for one in _by_urgency(host) if one.status in _TO_FIX]
     applied = [one.fix for one in found if one.fix and one.fix.by_apply]

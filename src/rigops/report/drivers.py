@@ -8,47 +8,99 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import runs_on, versions
-from rigops.catalog.lookup import concerns, good_branches, why_none
+from rigops.catalog.lookup import (
+    ENDED,
+    concerns,
+    drives_all,
+    good_branches,
+    has_ended,
+    last_cuda,
+    runs_cuda,
+    why_none,
+)
 from rigops.catalog.lookup import verdicts as judged
 from rigops.catalog.model import UnlistedGpu
+from rigops.dataclass import dataclass
+from rigops.report.catalog_age import age_lines
 from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
 
 if TYPE_CHECKING:
+    from packaging.version import Version
+
     from rigops.catalog import Catalog
     from rigops.catalog.model import DrivenGpu, DriverBranch, Verdict
 
 SCHEMA: Final = "rigops.drivers/1"
-ENDED: Final = "ended"
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}
 _WORDS = {"known-good": "known good", "caution": "caution", "bad": "bad", "unknown": "unknown"}
-_LEAST_WHY: Final = 25  # columns; for which the support is left out, if need be
-_HEAD: Final = "  branch  status      newest       "
+_LEAST_WHY: Final = 20  # columns; for which the support is left out, if need be
+_HEAD: Final = "  branch  status      newest       CUDA  "
 _SUPPORT: Final = "support        "
 _MORE: Final = "Reports and dates: -v    What this host can install: rigops drivers --host HOST"
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What the drivers are for. No cards: most cards; no CUDA: any."""
+
+    gpus: Sequence[DrivenGpu]
+    cuda: Version | None
+    today: date
+
+
 def drivers_lines(
-    catalog: Catalog, gpus: Sequence[DrivenGpu], width: int, today: date, *, has_evidence: bool
-) -> list[str]:
+    catalog: Catalog, wanted: Wanted, width: int, *, has_evidence: bool
+) -> Iterator[str]:
     """The answer for each card, and a table of branches; with evidence, all that is known."""
-    by_answer = grouped(gpus or (None,), lambda gpu: _answer(catalog, gpu))
-    answers = [line for answer, same in by_answer.items() for line in _lines(same, answer, width)]
-    rest = _evidence(catalog, gpus, width) if has_evidence else _table(catalog, gpus, width, today)
-    return [*answers, *([""] if has_evidence else []), *rest]
+    gpus = wanted.gpus
+    by_answer = grouped(gpus or (None,), lambda gpu: _answer(catalog, wanted, gpu))
+    for answer, same in by_answer.items():
+        yield from _lines(same, answer, width)
+    yield from _peers(gpus, width, in_full=has_evidence)
+    if has_evidence:
+        yield from ("", *_evidence(catalog, gpus, width))
+    else:
+        yield from _table(catalog, wanted, width)
+    yield from wrapped(_MORE, width, "")
+    yield from age_lines(catalog, wanted.today, width)
 
 
-def _answer(catalog: Catalog, gpu: DrivenGpu | None) -> str:
+def _answer(catalog: Catalog, wanted: Wanted, gpu: DrivenGpu | None) -> str:
     cards = (gpu,) if gpu else ()
-    good = [branch.branch for branch in good_branches(catalog, cards)]
-    use = f"use {' or '.join(good)}" if good else why_none(catalog, cards)
     never = [
         f"Never {branch.branch}: {_short(worst)}."
         for branch in catalog.drivers
         if all(runs_on(branch, card) for card in cards)
         if (worst := _worst(catalog, branch, cards)) and worst.status == "bad"
     ]
-    return " ".join((f"{use}.", *never))
+    return " ".join((f"{_use(catalog, wanted, gpu)}.", *never))
+
+
+def _use(catalog: Catalog, wanted: Wanted, gpu: DrivenGpu | None) -> str:
+    """Good and supported comes before good and ended."""
+    cards, cuda = (gpu,) if gpu else (), wanted.cuda
+    last = last_cuda(catalog, gpu) if gpu else ""
+    if gpu and cuda and last and int(last) < cuda.major:
+        return f"{gpu.architecture} runs nothing of CUDA {cuda.major}: take builds for CUDA {last}"
+    good = good_branches(catalog, cards)
+    if not good:
+        return why_none(catalog, cards)
+    fit = [one for one in good if cuda is None or runs_cuda(one, cuda)]
+    if not fit:
+        others = [
+            one.branch
+            for one in catalog.drivers
+            if cuda and runs_cuda(one, cuda) and drives_all(one, cards)
+        ]
+        instead = f"; without good reports: {' or '.join(others)}" if others else ""
+        return f"no driver that is known to be good runs CUDA {cuda}{instead}"
+    supported = [one.branch for one in fit if not has_ended(one, wanted.today)]
+    ended = [one for one in fit if has_ended(one, wanted.today)]
+    if not supported:
+        return f"use {' or '.join(f'{one.branch}, which ended {one.end_of_life}' for one in ended)}"
+    also = [f"{one.branch} is good and ended {one.end_of_life}" for one in ended]
+    return "; ".join((f"use {' or '.join(supported)}", *also))
 
 
 def _lines(gpus: Sequence[DrivenGpu | None], answer: str, width: int) -> list[str]:
@@ -57,8 +109,9 @@ def _lines(gpus: Sequence[DrivenGpu | None], answer: str, width: int) -> list[st
     return [styled(first, bold=True), *(styled(line, bold=True) for line in rest)]
 
 
-def _table(catalog: Catalog, gpus: Sequence[DrivenGpu], width: int, today: date) -> Iterator[str]:
+def _table(catalog: Catalog, wanted: Wanted, width: int) -> Iterator[str]:
     """One line a branch. Those that drive none of the cards are one line for each reason."""
+    gpus = wanted.gpus
     fits = width >= len(f"{_HEAD}{_SUPPORT}") + _LEAST_WHY
     before_why = len(_HEAD) + (len(_SUPPORT) if fits else 0)
     yield f"{_HEAD}{_SUPPORT if fits else ''}why"
@@ -72,12 +125,12 @@ def _table(catalog: Catalog, gpus: Sequence[DrivenGpu], width: int, today: date)
         status = worst.status if worst else "unknown"
         newest = branch.releases[-1].version if branch.releases else ""
         column = styled(f"{_WORDS[status]:<10}", fg=_COLORS.get(status))
-        support = f"{_support(branch, today):<{len(_SUPPORT)}}" if fits else ""
+        support = f"{_support(branch, wanted.today):<{len(_SUPPORT)}}" if fits else ""
         reason = _shortened(_reason(branch, worst, gpus), width - before_why)
-        yield f"  {branch.branch:<6}  {column}  {newest:<11}  {support}{reason}"
+        cuda = f"{branch.cuda:<4}"
+        yield f"  {branch.branch:<6}  {column}  {newest:<11}  {cuda}  {support}{reason}".rstrip()
     for reason, branches in unfit.items():
         yield from wrapped(f"{', '.join(branches)}: {reason}", width, "  ", hanging="  ")
-    yield from wrapped(_MORE, width, "")
 
 
 def _worst(catalog: Catalog, branch: DriverBranch, gpus: Sequence[DrivenGpu]) -> Verdict | None:
@@ -89,16 +142,19 @@ def _worst(catalog: Catalog, branch: DriverBranch, gpus: Sequence[DrivenGpu]) ->
 
 
 def _support(branch: DriverBranch, today: date) -> str:
-    """An end without a day is the end of that month or year."""
     end = branch.end_of_life
     if end in {"", ENDED}:
         return end
-    return f"{ENDED} {end}" if end < today.isoformat()[: len(end)] else f"until {end}"
+    return f"{ENDED} {end}" if has_ended(branch, today) else f"until {end}"
 
 
 def _reason(branch: DriverBranch, worst: Verdict | None, gpus: Sequence[DrivenGpu]) -> str:
     if worst is None:
-        return "no reports"
+        others = [one for one in branch.verdicts if one.purpose != "install"]
+        if others and not gpus:
+            return "differs by card: --gpu NAME"
+        known = next((one for one in others if any(concerns(one, gpu) for gpu in gpus)), None)
+        return f"no reports; older releases: {_short(known)}" if known else "no reports"
     bad = (
         one
         for one in branch.verdicts
@@ -119,7 +175,7 @@ def _shortened(text: str, width: int) -> str:
 
 def _evidence(catalog: Catalog, gpus: Sequence[DrivenGpu], width: int) -> list[str]:
     """Newest branch first; branches that drive none of the cards last, one line each."""
-    lines = [line for gpu in gpus for line in _card(gpu, width)]
+    lines = [line for gpu in gpus for line in _card(gpu)]
     unfit: list[str] = []
     for branch in reversed(catalog.drivers):
         supports = [runs_on(branch, gpu) for gpu in gpus]
@@ -137,7 +193,7 @@ def _evidence(catalog: Catalog, gpus: Sequence[DrivenGpu], width: int) -> list[s
     return [*lines[0 if gpus else 1 :], *([""] if unfit else []), *unfit]
 
 
-def _card(gpu: DrivenGpu, width: int) -> Iterator[str]:
+def _card(gpu: DrivenGpu) -> Iterator[str]:
     last = f"last branch {gpu.last_branch}" if gpu.last_branch else "still supported"
     if isinstance(gpu, UnlistedGpu):
         yield styled(gpu.name, bold=True) + f"  {gpu.architecture}, not in the catalog, {last}"
@@ -146,7 +202,20 @@ def _card(gpu: DrivenGpu, width: int) -> Iterator[str]:
     yield styled(gpu.name, bold=True) + (
         f"  {gpu.architecture}, {gpu.memory_gib} GiB, {gpu.watts_default} W{limits}, {last}"
     )
-    yield from wrapped(f"P2P between two: {gpu.p2p}. {gpu.p2p_why}", width)
+
+
+def _peers(gpus: Sequence[DrivenGpu], width: int, *, in_full: bool) -> Iterator[str]:
+    """What P2P two such cards have: by the stock driver, by modules of one's own, by NVLink."""
+    most = None if in_full else 1
+    listed = [gpu for gpu in gpus if not isinstance(gpu, UnlistedGpu)]
+    by_text = grouped(listed, lambda gpu: (gpu.p2p_why, gpu.p2p_own, gpu.nvlink_gb_per_s))
+    for (why, own, rate), same in by_text.items():
+        name = f" ({same[0].name})" if len(by_text) > 1 else ""
+        yield from wrapped(f"P2P{name}: {why}", width, "  ", hanging="  ", most=most)
+        if own:
+            yield from wrapped(f"own modules: {own}", width, "    ", hanging="  ", most=most)
+        if rate:
+            yield f"    NVLink: {rate:g} GB/s one way, all links together"
 
 
 def _about(branch: DriverBranch) -> str:

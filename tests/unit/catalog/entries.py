@@ -52,7 +52,6 @@ end_of_life = ""
 cuda = "99.0"
 architectures = ["Turing"]
 open_architectures = ["Turing"]
-newest_kernel = ""
 releases = [{{ version = "999.10.01", date = "2026-01-02" }}]
 verdicts = []
 {EVIDENCE}
@@ -69,6 +68,16 @@ gpus = ["*"]
 purpose = "any"
 since = ""
 why = "Made up."
+{EVIDENCE}
+"""
+
+KERNEL_CHANGE = f"""
+[[kernel_changes]]
+name = "made up"
+kernels = ["6.18.9", "6.19"]
+flavors = ["open"]
+since = ""
+fixed = ["999.10.01"]
 {EVIDENCE}
 """
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.catalog import find_branch, load
-from rigops.catalog.lookup import newest_kernel
+from rigops.catalog.kernels import broken_from, newest_kernel
 from rigops.errors import UsageError
-from tests.unit.catalog.entries import DRIVER, EVIDENCE, changed, write
+from tests.unit.catalog.entries import DRIVER, EVIDENCE, KERNEL_CHANGE, changed, write
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rigops.catalog.model import ModuleFlavor
 
 _CEILING = "{{ versions = '{versions}', newest = '{newest}', {evidence} }}"
 
@@ -37,11 +39,12 @@ def _kernels(*pairs: tuple[str, str]) -> str:
         ("545.29.06", "6.7"),
         ("550.67", "6.9"),
         ("470.256.02", "6.8"),
-        ("580.178.04", "7.0"),
+        ("580.178.04", "7.2"),
         ("570.211.01", ""),
+        ("590.48.01", "6.18"),
     ],
 )
-def test_a_release_has_its_own_ceiling_else_that_of_its_branch(version: str, kernel: str) -> None:
+def test_a_release_has_its_own_ceiling(version: str, kernel: str) -> None:
     branch = find_branch(load(), version[:3])
 
     assert branch
@@ -86,6 +89,69 @@ def test_a_ceiling_that_cannot_be_meant_is_refused(
     tmp_path: Path, pair: tuple[str, str], message: str
 ) -> None:
     text = changed(DRIVER, "kernels", _kernels(pair))
+
+    with pytest.raises(UsageError) as caught:
+        load(write(tmp_path, text))
+
+    assert [problem.message for problem in caught.value.problems] == [message]
+
+
+@pytest.mark.parametrize(
+    ("version", "flavor", "kernel", "at"),
+    [
+        ("570.211.01", "open", "6.1.186-1", ""),
+        ("570.211.01", "open", "6.1.187-1", "6.1.187"),
+        ("570.211.01", "open", "6.2.200", ""),
+        ("570.211.01", "open", "6.12.118-1", "6.12.118"),
+        ("570.211.01", "open", "6.18.32", ""),
+        ("570.211.01", "open", "6.19.1-arch1-1", "6.19"),
+        ("570.211.01", "proprietary", "6.1.187-1", ""),
+        ("525.147.05", "open", "6.1.187-1", ""),
+        ("590.44.01", "open", "6.1.187-1", "6.1.187"),
+        ("590.48.01", "open", "6.1.187-1", ""),
+        ("595.45.04", "open", "6.1.187-1", ""),
+        ("580.119.02", "proprietary", "6.18.32", ""),
+        ("580.119.02", "proprietary", "7.0.9-1-cachyos", "6.19"),
+        ("580.126.09", "proprietary", "6.19.7", ""),
+        ("580.126.20", "open", "7.0.4", "7.0"),
+        ("580.142", "open", "7.0.4", ""),
+        ("580.142", "open", "7.1.0", "7.1"),
+        ("580.159.04", "open", "7.1.2", ""),
+        ("580.173.02", "open", "7.2.6", "7.2"),
+        ("580.178.04", "open", "7.2.6", ""),
+        ("595.45.04", "open", "7.0.4", "7.0"),
+        ("595.58.03", "open", "7.0.4", ""),
+        ("610.43.03", "open", "7.2.0", "7.2"),
+        ("610.57.04", "open", "7.2.0", ""),
+        ("620.70.06", "open", "7.3.0", ""),
+    ],
+)
+def test_a_release_stops_building_where_the_kernel_changed_and_not_before(
+    version: str, flavor: ModuleFlavor, kernel: str, at: str
+) -> None:
+    assert broken_from(load(), version, flavor, kernel) == at
+
+
+def test_a_package_with_patches_of_its_own_for_a_later_kernel_builds_for_the_change_too() -> None:
+    assert broken_from(load(), "535.309.01", "open", "6.1.187-1", "6.16")
+    assert not broken_from(load(), "535.309.01", "open", "6.1.187-1", "7.2")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("kernels", '["6.1.187"]', "kernels has no series as its last"),
+        ("kernels", '["next", "6.19"]', "kernels has no series as its last"),
+        ("fixed", "[]", "fixed is empty"),
+        ("fixed", '["580"]', "fixed[0] is not a version"),
+        ("since", '"old"', "since is not a version"),
+        ("flavors", '["closed"]', "flavors[0] has an unknown value"),
+    ],
+)
+def test_a_change_that_cannot_be_meant_is_refused(
+    tmp_path: Path, field: str, value: str, message: str
+) -> None:
+    text = changed(KERNEL_CHANGE, field, value)
 
     with pytest.raises(UsageError) as caught:
         load(write(tmp_path, text))

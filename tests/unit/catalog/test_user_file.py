@@ -6,6 +6,7 @@ import pytest
 
 from rigops.catalog import find_branch, find_gpu, find_xid, judge, load
 from rigops.errors import UsageError
+from tests.tiers import ROOT
 from tests.unit.catalog.entries import (
     DRIVER,
     GPU,
@@ -41,6 +42,16 @@ def test_entries_of_every_table_can_be_added(tmp_path: Path) -> None:
     assert find_xid(catalog, 999) is not None
     assert find_branch(catalog, "999") is not None
     assert find_gpu(catalog, "3090").only is not None
+
+
+def test_the_example_of_the_docs_is_a_file_of_a_user(tmp_path: Path) -> None:
+    page = (ROOT / "docs/drivers.md").read_text(encoding="utf-8")
+    example = page.partition("```toml\n")[2].partition("```")[0]
+
+    catalog = load(write(tmp_path, example))
+
+    assert judge(catalog, "580.190.01")[0].status == "bad"
+    assert str(catalog.as_of) >= "2027-03-01"
 
 
 def test_a_users_file_leaves_the_shipped_catalog_alone(tmp_path: Path) -> None:
@@ -101,7 +112,7 @@ releases = [
     assert branch is not None
     versions = [release.version for release in branch.releases]
 
-    assert versions.index("580.82.07") + 1 == versions.index("580.90.01")
+    assert versions.index("580.82.09") + 1 == versions.index("580.90.01")
     assert versions.count("580.159.03") == 1
     assert next(one.date for one in branch.releases if one.version == "580.159.03") == "2026-05-01"
 

@@ -266,3 +266,19 @@ def test_a_bundle_has_the_name_that_it_was_asked_under() -> None:
     assert (bundle.host, bundle.collected_at) == ("rig", "2020-01-01T00:00:00Z")
     with pytest.raises(ProbeError, match="ran no command"):
         collect(Rig("rig", {}, stdout=b"command not found"), SECTIONS)
+
+
+@pytest.mark.parametrize("hosts", [("a",), ("a", "b"), ("a", "b", "c", "d", "e", "f", "g")])
+def test_an_old_catalog_is_one_note_however_many_hosts_there_are(
+    rigops: Rigops, monkeypatch: pytest.MonkeyPatch, hosts: tuple[str, ...]
+) -> None:
+    assert "note: the catalog of" not in rigops("doctor", *hosts).out
+
+    young = rigops("doctor", *hosts, "--json").json()
+    monkeypatch.setattr("rigops.report.catalog_age.MOST_DAYS", -(10**6))
+    lines = rigops("doctor", *hosts).out.splitlines()
+
+    (note,) = [line for line in lines if line.startswith("note: the catalog of")]
+    assert "days old" in note
+    assert "by the key `catalog`" in " ".join(lines[lines.index(note) :])
+    assert rigops("doctor", *hosts, "--json").json().keys() == young.keys()

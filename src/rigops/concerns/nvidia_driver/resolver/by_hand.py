@@ -43,13 +43,10 @@ def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Blocker:
     order = fitness.in_order(supported, version, machine.flavor)
     flavor = request.flavor if request.flavor != "auto" else order[0]
     branch = versions.branch_of(version)
-    newer = fitness.too_new(catalog, version, machine.kernels)
+    newer = fitness.too_new(catalog, version, machine.kernels, flavor)
     if newer:
-        limit = fitness.ceiling(catalog, version)
-        reason += (
-            f"; driver {version} is known to build up to Linux {limit}, and "
-            f"{' and '.join(newer)} could boot next"
-        )
+        boots = " and ".join(newer.releases)
+        reason += f"; driver {version} {newer.reason}, and {boots} could boot next"
     if machine.manager == "pacman":
         return Blocker(reason, _pacman(branch, flavor))
     if machine.manager == "dnf":

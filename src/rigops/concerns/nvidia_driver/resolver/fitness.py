@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from rigops.catalog.kernels import broken_from, newest_kernel, series
 from rigops.catalog.lookup import (
+    ENDED,
     drives_all,
     find_branch,
     judge,
-    newest_kernel,
     runs_on,
     why_none,
 )
 from rigops.catalog.model import EVERY_CARD
 from rigops.catalog.versions import branch_of, parse
 from rigops.concerns.nvidia_driver.resolver.request import Blocker
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from rigops.inventory.spec.model import Flavor
 
 _OPEN_FROM = 560
-_SERIES = re.compile(r"(?P<major>[0-9]+)\.(?P<minor>[0-9]+)")
-ENDED = "ended"
 _SEPARATE = "put the cards into separate machines"
 
 
@@ -161,29 +160,35 @@ def in_order(
     return tuple(one for one in dict.fromkeys((*first, usual, *supported)) if one in supported)
 
 
-def ceiling(catalog: Catalog, version: str, tested: str = "") -> str:
-    """The series of the newest kernel that it is known to build for. `tested`: by its package."""
-    branch = find_branch(catalog, branch_of(version))
-    return tested or (newest_kernel(branch, version) if branch else "")
+@dataclass(frozen=True)
+class TooNew:
+    """Kernels that could boot next and that a release does not build for, as far as is known."""
+
+    releases: tuple[str, ...]
+    reason: str  # "... is known to build up to Linux 6.7"
 
 
 def too_new(
-    catalog: Catalog, version: str, kernels: Iterable[Kernel], tested: str = ""
-) -> tuple[str, ...]:
-    """Kernels that could boot next and that it is not known to build for."""
-    limit = ceiling(catalog, version, tested)
-    if not limit:
-        return ()
-    return tuple(
-        one.release
-        for one in kernels
-        if not one.around and version not in one.built and series(one.release) > series(limit)
-    )
-
-
-def series(release: str) -> tuple[int, int]:
-    shape = _SERIES.match(release)
-    return (int(shape["major"]), int(shape["minor"])) if shape else (0, 0)
+    catalog: Catalog,
+    version: str,
+    kernels: Iterable[Kernel],
+    flavor: ModuleFlavor,
+    tested: str = "",
+) -> TooNew | None:
+    """`tested`: the newest series that its package says that it builds for."""
+    branch = find_branch(catalog, branch_of(version))
+    limit = tested or (newest_kernel(branch, version) if branch else "")
+    found: dict[str, str] = {}
+    for one in kernels:
+        if one.around or version in one.built:
+            continue
+        kernel = one.version or one.release
+        if limit and series(kernel) > series(limit):
+            found[one.release] = f"is known to build up to Linux {limit}"
+        elif at := broken_from(catalog, version, flavor, kernel, tested):
+            found[one.release] = f"does not build from Linux {at} on"
+    reason = " and ".join(dict.fromkeys(found.values()))
+    return TooNew(tuple(found), reason) if found else None
 
 
 def unknown_cards(machine: Machine) -> tuple[str, ...]:

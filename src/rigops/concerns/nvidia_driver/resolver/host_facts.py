@@ -190,6 +190,11 @@ def machine_of(
     own = host.run_file if host.run_file and host.run_file.is_ours else None
     if own and own.state == "whole":
         installed[RUN_FILE] = own.version
+    images = {
+        one.name.removeprefix("linux-image-"): one
+        for one in packages.packages
+        if one.is_there and one.name.startswith("linux-image-")
+    }
     is_open = next((one.is_open for one in modules.modules if one.is_open is not None), None)
     return Machine(
         distribution=system.id or "",
@@ -201,6 +206,7 @@ def machine_of(
                 one,
                 # In a container the running kernel is that of the machine around it.
                 around=host.is_container and one.release == running.release,
+                version=image.version if (image := images.get(one.release)) else "",
                 built=tuple(
                     module.version
                     for module in modules.modules

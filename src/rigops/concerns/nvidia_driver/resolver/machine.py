@@ -36,6 +36,7 @@ class Kernel:
     release: str
     has_headers: bool = True
     around: bool = False
+    version: str = ""  # 6.1.187-1, where its package says more than the release
     built: tuple[str, ...] = ()  # NVIDIA's versions whose modules are built for it
 
 

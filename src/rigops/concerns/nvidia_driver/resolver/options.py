@@ -290,12 +290,16 @@ class _Options:
     def _older_than_need_be(self, version: str) -> str:
         """The caution about a good one without fixes, where a maintained one drives the cards."""
         branch = find_branch(self._catalog, versions.branch_of(version))
-        if branch is None or not self._has_ended(branch):
+        if branch is None or not lookup.has_ended(branch, self._today):
             return ""
-        since = "" if branch.end_of_life == fitness.ENDED else f" since {branch.end_of_life}"
+        since = "" if branch.end_of_life == lookup.ENDED else f" since {branch.end_of_life}"
         text = f"; {branch.branch} has had no fixes{since}"
         best = lookup.recommended(self._catalog, self._gpus)
-        if best is None or int(best.branch) <= int(branch.branch) or self._has_ended(best):
+        if (
+            best is None
+            or int(best.branch) <= int(branch.branch)
+            or lookup.has_ended(best, self._today)
+        ):
             return text
         until = f" until {best.end_of_life}" if best.end_of_life else ""
         return f"{text}; plan for {best.branch}, which gets fixes{until}"
@@ -321,14 +325,9 @@ class _Options:
     def _fixes(self, branch: DriverBranch | None) -> str:
         if branch is None or not branch.end_of_life:
             return ""
-        if self._has_ended(branch):
+        if lookup.has_ended(branch, self._today):
             return "; gets no more fixes"
         return f"; gets fixes until {branch.end_of_life}"
-
-    def _has_ended(self, branch: DriverBranch) -> bool:
-        """An end without a day is the end of that month or year."""
-        end = branch.end_of_life
-        return end == fitness.ENDED or bool(end and end < self._today.isoformat()[: len(end)])
 
     @property
     def _for_these(self) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.resolver.candidates import Candidate
+    from rigops.concerns.nvidia_driver.resolver.fitness import TooNew
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.offers import Offers
     from rigops.concerns.nvidia_driver.resolver.request import Request
@@ -113,7 +114,9 @@ class _Resolver:
         if built:
             return resolution(self._asked, self._choose(built))
         if wanted:
-            return self._for_newer_kernels(self._choose(wanted).candidate, possible)
+            chosen = self._choose(wanted).candidate
+            if newer := self._too_new(chosen):
+                return self._for_newer_kernels(chosen, newer, possible)
         if whole:
             return self._of_another_flavor(whole[-1].candidate)
         if blocker := next(filter(None, reversed(blockers.values())), None):
@@ -142,11 +145,12 @@ class _Resolver:
         wanted = self._request.flavor
         return tuple(one for one in supported if wanted in {"auto", one})
 
-    def _too_new(self, one: Candidate) -> tuple[str, ...]:
+    def _too_new(self, one: Candidate) -> TooNew | None:
         if one.prebuilt:
-            return ()
+            return None
         tested = one.kernel.newest_kernel
-        return fitness.too_new(self._catalog, one.version, self._machine.kernels, tested)
+        kernels = self._machine.kernels
+        return fitness.too_new(self._catalog, one.version, kernels, one.flavor, tested)
 
     def _of_usual_flavors(self, possible: list[Found]) -> Iterator[Found]:
         """Of each version those flavors that come first: the kernels do not choose another."""
@@ -157,10 +161,10 @@ class _Resolver:
             if one.candidate.flavor == usual:
                 yield one
 
-    def _for_newer_kernels(self, one: Candidate, possible: Iterable[Found]) -> Blocker:
-        newer = self._too_new(one)
-        limit = fitness.ceiling(self._catalog, one.version, one.kernel.newest_kernel)
-        images = " ".join(f"linux-image-{release}" for release in newer)
+    def _for_newer_kernels(
+        self, one: Candidate, newer: TooNew, possible: Iterable[Found]
+    ) -> Blocker:
+        images = " ".join(f"linux-image-{release}" for release in newer.releases)
         building = (its.candidate.flavor for its in possible if not self._too_new(its.candidate))
         instead = self.usable()
         other = ""
@@ -169,8 +173,8 @@ class _Resolver:
         elif instead:
             other = f'declare "driver": {_quoted(versions.nearest(one.version, instead)[-1])}, or '
         return Blocker(
-            f"driver {one.version} ({one.kernel.name} {one.kernel.version}) is known to build up "
-            f"to Linux {limit}, and {' and '.join(newer)} could boot next",
+            f"driver {one.version} ({one.kernel.name} {one.kernel.version}) {newer.reason}, and "
+            f"{' and '.join(newer.releases)} could boot next",
             f"{other}boot an older kernel and remove {images}",
         )
 
@@ -198,7 +202,11 @@ class _Resolver:
             return False
         offered = [one for one in self._every if one.version == version]
         if not offered:
-            return not fitness.too_new(self._catalog, version, self._machine.kernels)
+            kernels = self._machine.kernels
+            supported, _ = fitness.flavors(self._catalog, version, self._machine.cards)
+            return not all(
+                fitness.too_new(self._catalog, version, kernels, one) for one in supported
+            )
         return any(one.flavor in self._flavors(one) and not self._too_new(one) for one in offered)
 
     def _choose(self, whole: list[Found]) -> Found:

@@ -108,17 +108,30 @@ def test_an_installed_flavor_that_does_not_drive_the_cards_does_not_count() -> N
         ("535.261.03", "6.15", "6.16.3+deb13-amd64", True),
         ("535.261.03", "", "6.16.3+deb13-amd64", False),
         ("580.178.04", "", "7.0.0-30-generic", False),
-        ("580.178.04", "", "7.2.1-arch1-1", True),
-        ("570.211.01", "", "7.2.1-arch1-1", False),  # nobody knows
+        ("580.178.04", "", "7.3.1-arch1-1", True),
+        ("570.211.01", "", "6.18.1-arch1-1", False),  # nobody knows
+        ("570.211.01", "", "7.2.1-arch1-1", True),
         ("999.10.01", "", "7.2.1-arch1-1", False),
     ],
 )
 def test_a_kernel_is_too_new_by_the_packages_word_else_by_the_catalog(
     version: str, said: str, release: str, *, is_too_new: bool
 ) -> None:
-    found = fitness.too_new(load(), version, [Kernel(release)], said)
+    found = fitness.too_new(load(), version, [Kernel(release)], "proprietary", said)
 
     assert bool(found) == is_too_new
+
+
+def test_a_stable_kernel_that_took_a_later_change_back_is_named_by_its_packages_version() -> None:
+    kernels = [Kernel("6.1.0-52-amd64", version="6.1.186-1")]
+    kernels += [Kernel("6.1.0-53-amd64", version="6.1.187-1")]
+
+    found = fitness.too_new(load(), "535.261.03", kernels, "open", "6.16")
+
+    assert found
+    assert found.releases == ("6.1.0-53-amd64",)
+    assert found.reason == "does not build from Linux 6.1.187 on"
+    assert fitness.too_new(load(), "535.261.03", kernels, "proprietary", "6.16") is None
 
 
 def test_branches_that_drive_all_cards_are_offered_where_one_does_not() -> None:
