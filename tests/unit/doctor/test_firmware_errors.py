@@ -149,6 +149,15 @@ def test_a_virtual_machine_has_no_bios_to_change() -> None:
     assert found.evidence[0].line.endswith(line)
 
 
+@pytest.mark.parametrize(("hypervisor", "status"), [("KVM", "info"), ("Xen PV", "warn")])
+def test_the_log_alone_tells_a_virtual_machine(hypervisor: str, status: str) -> None:
+    line = "acpi PNP0A08:00: _OSC: platform retains control of PCIe features (AE_NOT_FOUND)"
+    text = journal((0.1, f"Hypervisor detected: {hypervisor}")).replace(OSC, line)
+    (found,) = look(BLIND, {"kernel-log": text})
+
+    assert found.status == status
+
+
 def test_one_blind_bridge_among_seeing_ones() -> None:
     line = OSC.replace("PNP0A08:00", "PNP0A08:01").replace(" AER", "")
     (found,) = look(BLIND, {"kernel-log": journal((0.2, line))})

@@ -45,6 +45,7 @@ _NO_CONTROL: Final = re.compile(
     r"_OSC: (?:platform does not support \[[^\]]*\bAER\b|not requesting|platform retains|"
     r"OS assumes control|platform willing)|_OSC: .*_OSC failed|_OSC failed \("
 )
+_GUEST: Final = re.compile(r"^Hypervisor detected: (?!Xen)")  # Xen's own host says it too
 _OF_THE_HOST: Final = "a virtual machine: the errors of PCIe links are seen by its host alone"
 _WHY_OF_THE_HOST: Final = (
     "The hypervisor hands no errors of links on. Whether there are any is to be read on its host."
@@ -149,7 +150,7 @@ def blind(examined: Examined) -> Finding:
     refused = log.matching(_NO_CONTROL) if log else ()
     if lacking or (refused and not found):
         lines = (*lacking, *refused)
-        if pcie.is_virtual_machine(snapshot):
+        if pcie.is_virtual_machine(snapshot) or (log and log.matching(_GUEST)):
             return Finding("info", _OF_THE_HOST, _cited(lines), why=_WHY_OF_THE_HOST)
         return _firmware_first(lines)
     if not found:

@@ -65,6 +65,7 @@ WORDS: Final = (
     "Unknown option",
     "Malformed early option",
     "DMI:",
+    "Hypervisor detected",
     "Booting Linux",
     "Power Button",
     "PM: suspend",
