@@ -127,7 +127,7 @@ def upgraded(said: str) -> set[str]:
 
 def printed(reason: str) -> object:
     """The declaration that a refusal says to make, as somebody copies it."""
-    shape = re.search(r'driver_source = (\{[^}]*\}|"[^"]*")', reason)
+    shape = re.search(r'"driver_source": (\{[^}]*\}|"[^"]*")', reason)
     assert shape, reason
     found: object = ast.literal_eval(shape[1])
     return found

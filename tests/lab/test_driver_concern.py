@@ -59,7 +59,7 @@ def test_a_driver_known_to_be_bad_is_refused_with_the_evidence(rig: Rig) -> None
 
     assert f"driver {OLD} is known to be bad for GeForce RTX 3090" in reason
     assert "NVIDIA/nccl#1127 (2023-12-26" in reason
-    assert "driver_allow_bad = True" in reason
+    assert '"driver_allow_bad": True' in reason
 
 
 @pytest.mark.story
