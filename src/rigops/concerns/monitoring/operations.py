@@ -73,7 +73,7 @@ def monitoring(
     gpus: ExpectedGpus | None,
     skips_p2p: bool = False,
 ) -> None:
-    """Have these; None is undeclared. `skips_p2p`: no proof is expected, nor a failed one told."""
+    """Have these; None is undeclared. `skips_p2p`: no proof is expected."""
     is_declared = notify is not None or metrics is not None
     folder: str | None = None
     if is_declared:
