@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from functools import cache, cached_property
 from importlib import import_module
@@ -17,6 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from rigops import regular_file
 from rigops.catalog import versions
+from rigops.catalog.known_lines import KnownLine, fault_of
 from rigops.catalog.model import (
     ARCHITECTURES,
     EVERY_CARD,
@@ -40,8 +41,23 @@ SHIPPED = Path(__file__).with_name("data")
 _TOML = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _LINE = re.compile(r"\(?at line ([0-9]+)")
 _AS_OF = "as_of"
+_LINEAR = "a regular expression without *, + and {n,}: {0,40} instead"
+_ROW = "[[known_lines]]\n"
+_WORDS = re.compile(r"^words = \[(.*)\]$", re.MULTILINE)
+_WORD = re.compile(r"[a-z]+")
 
-E = TypeVar("E", DriverBranch, KernelChange, Gpu, Generation, Xid, InitCode, FirmwareSetting, Link)
+E = TypeVar(
+    "E",
+    DriverBranch,
+    KernelChange,
+    Gpu,
+    Generation,
+    Xid,
+    InitCode,
+    KnownLine,
+    FirmwareSetting,
+    Link,
+)
 
 
 class Table(Generic[E]):
@@ -76,6 +92,7 @@ class Catalog:
     generations = Table(Generation, "name")
     xids = Table(Xid, "number")
     init_codes = Table(InitCode, "code")
+    known_lines = Table(KnownLine, "name")
     firmware = Table(FirmwareSetting, "setting")
     links = Table(Link, "name")
 
@@ -97,6 +114,23 @@ class Catalog:
         path = self._directory / f"{table.name}.toml"
         own = _merged(table, (), self._branches if table.name == "drivers" else _open(path))
         return _merged(table, own, self._additions) if self._additions else own
+
+    def known_lines_for(self, letters: str) -> tuple[KnownLine, ...]:
+        """Those that a text with these letters may have. Few of many: only they are parsed."""
+        if self._additions and "known_lines" in self._additions.content:
+            return tuple(
+                one for one in self.known_lines if any(word in letters for word in one.words)
+            )
+        path = self._directory / "known_lines.toml"
+        rows = (f"{_ROW}{row}" for row in _read(path).split(_ROW)[1:])
+        near = [
+            row
+            for row in rows
+            if any(
+                word in letters for words in _WORDS.findall(row) for word in _WORD.findall(words)
+            )
+        ]
+        return _merged(Catalog.__dict__["known_lines"], (), _parsed(path, "".join(near)))
 
 
 TABLES = tuple(name for name, one in vars(Catalog).items() if isinstance(one, Table))
@@ -121,6 +155,8 @@ def load(extra: Path | None = None) -> Catalog:
             reader.problems += error.problems
     if not reader.problems and "drivers" in document.content:
         _check_cards(catalog, reader)
+    if not reader.problems and "known_lines" in document.content:
+        _check_patterns(set(catalog.known_lines) - set(_shipped().known_lines), reader)
     if reader.problems:
         raise UsageError(reader.problems)
     return catalog
@@ -151,6 +187,13 @@ def _check_cards(catalog: Catalog, reader: Reader) -> None:
                 )
 
 
+def _check_patterns(lines: Iterable[KnownLine], reader: Reader) -> None:
+    for line in lines:
+        for pattern in line.patterns:
+            if fault := fault_of(pattern):
+                reader.complain(Place(line.name), f"a pattern {fault}", pattern, _LINEAR)
+
+
 def _as_of(document: Document) -> date:
     said = document.content[_AS_OF]
     try:
@@ -167,9 +210,12 @@ def _as_of(document: Document) -> date:
 
 
 def _open(path: Path) -> Document:
+    return _parsed(path, _read(path))
+
+
+def _read(path: Path) -> str:
     try:
-        text = regular_file.read(path, most=_MOST_BYTES).decode()
-        return Document(str(path), _TOML.loads(text))
+        return regular_file.read(path, most=_MOST_BYTES).decode()
     except OSError as error:
         problem = Problem(
             message=f"cannot read the catalog file: {error.strerror}",
@@ -182,6 +228,12 @@ def _open(path: Path) -> Document:
             fix="save it as UTF-8",
             file=str(path),
         )
+    raise UsageError(problem)
+
+
+def _parsed(path: Path, text: str) -> Document:
+    try:
+        return Document(str(path), _TOML.loads(text))
     except RecursionError:
         problem = Problem(
             message="the catalog file has lists or tables in too many others",

@@ -11,15 +11,18 @@ from rigops.cli.hosts import find_neighbors, host_catalog
 from rigops.cli.options import existing_inventory
 from rigops.cli.output import warn
 from rigops.doctor import notes
+from rigops.doctor.known_lines import has_known_lines
 from rigops.doctor.redaction_check import find_change
 from rigops.errors import usage_error
 from rigops.hosts.probing import CollectedHost
-from rigops.probe.bundles.reading import MOST_PASTED, read_all, read_content
+from rigops.probe.bundles.reading import MOST_PASTED, nothing_recognized, read_all, read_content
 from rigops.probe.bundles.redaction import Redaction
 from rigops.probe.bundles.saving import save, save_all
+from rigops.probe.snapshot import HostSnapshot
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
+    from rigops.catalog import Catalog
     from rigops.inventory import Inventory
     from rigops.inventory.spec import RigSpec
     from rigops.probe.bundle import Bundle
@@ -34,7 +37,8 @@ def hosts_from_bundles(
 
     A saved bundle holds its host's real name only if it was saved with --raw.
     """
-    found = [bundle for path in paths for bundle in _read(path)]
+    catalog = host_catalog(None, inventory_path)
+    found = [bundle for path in paths for bundle in _read(path, catalog)]
     inventory = existing_inventory(inventory_path)
     if len(hosts) == 1 and len(found) == 1:
         return [_collected(found[0], inventory, hosts[0], required=True)]
@@ -54,11 +58,18 @@ def hosts_from_bundles(
     ]
 
 
-def _read(path: Path) -> list[Bundle]:
-    if path != _STANDARD_INPUT:
-        return read_all(path)
-    content = sys.stdin.buffer.read(MOST_PASTED + 1)
-    return read_content(content, place="standard input", host="paste")
+def _read(path: Path, catalog: Catalog) -> list[Bundle]:
+    place = "standard input" if path == _STANDARD_INPUT else str(path)
+    if path == _STANDARD_INPUT:
+        content = sys.stdin.buffer.read(MOST_PASTED + 1)
+        found = read_content(content, place=place, host="paste")
+    else:
+        found = read_all(path)
+    for one in found:
+        is_unknown = one.paste is not None and not one.paste.recognized
+        if is_unknown and not has_known_lines(HostSnapshot(one), catalog):
+            raise nothing_recognized(place)
+    return found
 
 
 def _collected(

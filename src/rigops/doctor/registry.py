@@ -16,6 +16,7 @@ from rigops.doctor.check import Check
 from rigops.doctor.checks import declared
 from rigops.doctor.examined import Examined
 from rigops.doctor.host_report import SUMMARIZED
+from rigops.doctor.known_lines import with_known_lines
 from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec import examine as read
 
@@ -68,7 +69,7 @@ def examine(
     found = [
         (check, _completed(check, finding, examined.spec, deployable))
         for check in checks
-        for finding in check.findings(examined)
+        for finding in with_known_lines(examined, check)
     ]
     found.sort(
         key=lambda one: (

@@ -39,6 +39,7 @@ from rigops.probe.sections import (
     package_history,
     package_holds,
     packages,
+    pasted,
     pci,
     proc_cmdline,
     processes,
@@ -111,4 +112,5 @@ PASTED: tuple[Section[Any], ...] = (
     nccl_log.SECTION,
     gpu_burn.SECTION,
     apt_output.SECTION,
+    pasted.SECTION,
 )

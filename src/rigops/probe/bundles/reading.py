@@ -91,18 +91,14 @@ def _of_directory(path: Path) -> list[Bundle]:
             found.append(assemble(files, host=folder.name, place=str(folder)))
     if found:
         return found
-    pasted = pastes.read(_contents(path, names), host=path.resolve().name)
-    if pasted is None:
-        problem = "no file in it is named like a section, and in none is an output recognized"
-        raise _none(str(path), problem)
-    return [pasted]
+    return [pastes.read(_contents(path, names), host=path.resolve().name)]
 
 
 def _with_pastes(bundle: Bundle, path: Path, names: Iterable[str]) -> Bundle:
     """A folder that was put together by hand may have files that are not named like a section."""
     others = [name for name in names if section_of(name) not in _KNOWN]
     pasted = pastes.read(_contents(path, others), host=bundle.host)
-    if pasted is None:
+    if not (pasted.paste and pasted.paste.recognized):
         return bundle
     return replace(bundle, sections={**pasted.sections, **bundle.sections}, paste=pasted.paste)
 
@@ -146,10 +142,10 @@ def _of_file(opened: Callable[[], io.BufferedReader], *, place: str, host: str) 
             raise UsageError(problem) from error
     _refuse_what_is_known(beginning, place)
     with opened() as file:
-        pasted = _pasted(BoundedReader(file, most=MOST_PASTED), place=place, host=host)
-    if not pasted:
-        raise _none(place, _CUT_SHORT if is_incomplete else _NO_BUNDLE)
-    return pasted
+        found = _pasted(BoundedReader(file, most=MOST_PASTED), place=place, host=host)
+    if is_incomplete and not any(one.paste and one.paste.recognized for one in found):
+        raise _none(place, _CUT_SHORT)
+    return found
 
 
 def _refuse_what_is_known(beginning: bytes, place: str) -> None:
@@ -222,6 +218,11 @@ def _stem(path: Path) -> str:
 def _damaged(place: str) -> UsageError:
     message = "damaged: its checksum is wrong"
     return usage_error(message=message, file=place, fix="Copy it again.")
+
+
+def nothing_recognized(place: str) -> UsageError:
+    """For a paste of which no line says anything."""
+    return _none(place, _NO_BUNDLE)
 
 
 def _none(place: str, message: str) -> UsageError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final
 
 from rigops.dataclass import dataclass
@@ -47,6 +47,7 @@ from rigops.probe.pastes.kinds import (
     is_log_line,
 )
 from rigops.probe.sections import nvidia_smi_xml
+from rigops.probe.sections.pasted import SECTION as PASTED
 
 _LETTERS: Final = {"r": "read", "w": "write", "n": "nvlink", "a": "atomics"}
 _LETTER: Final = re.compile(r"topo\b.*?\s(?:-p2p|--p2pstatus)[ =]([rwna])\b")
@@ -88,9 +89,10 @@ class Part:
         return line.removeprefix(self.margin)
 
 
-def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle | None:
-    """Several files are of one machine. None where nothing is recognized."""
+def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle:
+    """Several files are of one machine."""
     parts: list[tuple[str, Part]] = []
+    lines: list[str] = []
     others: list[str] = []
     hosts: dict[str, None] = {}
     left_out = 0
@@ -100,7 +102,8 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle | None:
         others += splitter.others
         hosts |= splitter.hosts
         left_out += splitter.left_out
-    return _bundle(parts, host, tuple(others), tuple(hosts), left_out) if parts else None
+        lines += splitter.lines()
+    return _bundle(parts, lines, host, Paste((), tuple(others), tuple(hosts), left_out))
 
 
 def read_apart(content: bytes, *, host: str) -> list[Bundle]:
@@ -112,27 +115,30 @@ def read_apart(content: bytes, *, host: str) -> list[Bundle]:
     by_host: dict[str | None, list[tuple[str, Part]]] = defaultdict(list)
     for part in splitter.parts:
         by_host[part.host].append(("", part))
-    others, left_out = tuple(splitter.others), splitter.left_out
+    paste = Paste((), tuple(splitter.others), (), splitter.left_out)
     if not 1 < len(by_host.keys() - {None}) <= _MOST_HOSTS:
         parts = [("", part) for part in splitter.parts]
         hosts = tuple(splitter.hosts)[: _MOST_HOSTS + 1] if len(by_host) > _MOST_HOSTS else ()
-        return [_bundle(parts, host, others, hosts, left_out)] if parts else []
+        return [_bundle(parts, splitter.lines(), host, replace(paste, hosts=hosts))]
     return [
-        _bundle(parts, name or host, () if at else others, (), left_out)
+        _bundle(
+            parts, splitter.by_host[name], name or host, replace(paste, others=()) if at else paste
+        )
         for at, (name, parts) in enumerate(by_host.items())
     ]
 
 
 def _bundle(
-    parts: Sequence[tuple[str, Part]],
-    host: str,
-    others: tuple[str, ...],
-    hosts: tuple[str, ...],
-    left_out: int,
+    parts: Sequence[tuple[str, Part]], lines: Sequence[str], host: str, paste: Paste
 ) -> Bundle:
     sections, recognized = _sections(parts)
-    paste = Paste(tuple(recognized), others, hosts, left_out)
-    return Bundle(host=host, collected_at=None, root=False, sections=sections, paste=paste)
+    return Bundle(
+        host=host,
+        collected_at=None,
+        root=False,
+        sections={**sections, PASTED.name: Collected("\n".join(lines))},
+        paste=replace(paste, recognized=tuple(recognized)),
+    )
 
 
 def _split(text: str) -> _Splitter:
@@ -151,12 +157,17 @@ class _Splitter:
         self.parts: list[Part] = []
         self.others: list[str] = []
         self.hosts: dict[str, None] = {}  # that prompts name
+        self.by_host: dict[str | None, list[str]] = defaultdict(list)  # all lines
         self._current: Part | None = None
         self._command = ""
         self._host: str | None = None
         self._nccl: Part | None = None  # its lines come between those of other outputs
 
+    def lines(self) -> list[str]:
+        return [line for lines in self.by_host.values() for line in lines]
+
     def take(self, number: int, line: str) -> None:
+        self.by_host[self._host].append(line)
         if not line or line.isspace():
             self._take_blank()
         elif (self._is_certain(line) and self._continues(line)) or is_pagers(line):

@@ -1,0 +1,92 @@
+"""Lines that say what is wrong, wherever they stand: rows of a table, looked for in whole texts."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from typing import Annotated, Final, Literal
+
+from rigops.catalog.model import Form, Reports, Severity
+from rigops.dataclass import dataclass
+
+_UNBOUND: Final = re.compile(r"[*+]|\{[0-9]*,\}")
+_OTHERS: Final = re.compile(r"\\.|\[\^?\]?[^\]]*\]")  # where these signs repeat nothing
+_WORD: Final = re.compile(r"[a-z]{2,}")
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)
+
+
+def fault_of(pattern: str) -> str:
+    """Why it cannot be searched for in the texts of strangers, or ""."""
+    try:
+        compiled(pattern)
+    except re.error as error:
+        return f"is no regular expression: {error}"
+    is_unbound = _UNBOUND.search(_OTHERS.sub("x", pattern))
+    return "repeats without bound" if is_unbound else ""
+
+
+def _is_declaration(text: str) -> bool:
+    try:
+        return not text or isinstance(ast.literal_eval(text), dict)
+    except (ValueError, SyntaxError):
+        return False
+
+
+Words = Annotated[
+    tuple[str, ...],
+    Form(
+        lambda words: words and all(map(_WORD.fullmatch, words)),
+        "has no words to look for",
+        'letters in a row, in small letters: ["couldn", "libnvidia"]',
+    ),
+]
+Declaration = Annotated[
+    str, Form(_is_declaration, "is no declaration", '\'{"kernel_args": ["iommu=pt"]}\'')
+]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a line means where another is in the same text; an empty field is that of the row."""
+
+    beside: str
+    status: Literal["", "fail", "warn", "info"] = ""
+    meaning: str = ""
+    why: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class KnownLine:
+    """A line and its finding. Texts may name groups of the pattern: {address}.
+
+    `words`: pieces of words, in small letters; a text without any of them has no such line.
+    `unless`: with a line that matches one of them it means nothing. `follows`: rows of which it is
+    an effect, so that it is left out beside them. `when`: the first context that is there counts.
+    """
+
+    name: str
+    words: Words
+    pattern: str
+    finding: str
+    status: Severity
+    meaning: str
+    example: str
+    counter: str  # much like it, and not it
+    evidence: Reports
+    why: str = ""
+    fix: str = ""  # by hand
+    declares: Declaration = ""  # with which apply mends it
+    subject: Literal["gpu", "host"] = "host"
+    unless: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
+    when: tuple[Beside, ...] = ()
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return (self.pattern, *self.unless, *(one.beside for one in self.when))

@@ -1,0 +1,111 @@
+"""Checks that are decided by known lines alone."""
+
+from __future__ import annotations
+
+from inspect import cleandoc
+from typing import TYPE_CHECKING
+
+from rigops.doctor.check import Check
+from rigops.doctor.finding import Finding
+from rigops.doctor.views import kernel_logs
+from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.pasted import SECTION as PASTED
+
+if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
+
+
+def _of_the_kernel(name: str, what: str, cause_rank: int, text: str) -> Check:
+    """`what`: no line says of it."""
+
+    def run(examined: Examined) -> Finding:
+        read = kernel_logs.read(examined.snapshot, "current")
+        if read.gap:
+            return Finding("unknown", f"whether there was {what} is not known: the log {read.gap}")
+        if read.log and read.log.starts_at_boot is False:
+            return Finding("info", f"no {what} in the remaining kernel log of this boot")
+        return Finding("ok", f"no {what} in the kernel log of this boot")
+
+    run.__doc__ = cleandoc(text)
+    needs = (KERNEL_LOG_PREVIOUS, KERNEL_LOG)
+    return Check(name, needs=needs, needs_gpu=False, fixes=("hands",), cause_rank=cause_rank)(run)
+
+
+def _of_pastes(name: str, text: str) -> Check:
+    def run(_: Examined) -> list[Finding]:
+        return []
+
+    run.__doc__ = cleandoc(text)
+    return Check(name, needs=(PASTED,), needs_gpu=False, fixes=("hands",))(run)
+
+
+RAM = _of_the_kernel(
+    "ram.ecc",
+    "memory error",
+    60,
+    """
+    The host's memory reports no errors.
+
+    Reads the kernel logs of this boot and of the one before for errors of memory that EDAC or the
+    firmware counts. Corrected ones are a warning: a module that errs often fails soon.
+    """,
+)
+MACHINE_CHECK = _of_the_kernel(
+    "cpu.mce",
+    "machine check",
+    60,
+    """
+    The processor reports no machine checks.
+
+    Reads the kernel logs of this boot and of the one before for machine checks of the processor.
+    """,
+)
+DISKS = _of_the_kernel(
+    "disk.errors",
+    "error of a disk or file system",
+    70,
+    """
+    Disks and file systems report no errors.
+
+    Reads the kernel logs of this boot and of the one before for failed reads and writes, for disks
+    that left, and for file systems that the kernel made read-only; in a paste SMART's counters too.
+    """,
+)
+HANG = _of_the_kernel(
+    "host.hang",
+    "hang of the kernel",
+    80,
+    """
+    No processor of the host was stuck.
+
+    Reads the kernel logs of this boot and of the one before for lockups of a processor and stalls
+    of the kernel.
+    """,
+)
+PASSTHROUGH = _of_pastes(
+    "passthrough",
+    """
+    Cards are handed to virtual machines.
+
+    Only where a line of QEMU, libvirt, a hypervisor or vfio was given to doctor: why a card does
+    not get into a virtual machine, or not out of it.
+    """,
+)
+CUDA_ERROR = _of_pastes(
+    "cuda.error",
+    """
+    Programs meet no error of CUDA.
+
+    Only where the output of a program was given to doctor: the error that it reports, and whether
+    it is of the host or of the program.
+    """,
+)
+DCGM = _of_pastes(
+    "dcgm",
+    """
+    NVIDIA's diagnosis (DCGM) finds nothing.
+
+    Only where an output of dcgmi or of DCGM's exporter was given to doctor.
+    """,
+)

@@ -1,0 +1,222 @@
+"""Findings by known lines: what the catalog says of a line of a log, a program or a paste."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice, pairwise
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rigops.catalog.known_lines import compiled
+from rigops.concerns.registry import concern_of
+from rigops.doctor.examined import once
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.views.cards import subject_of
+from rigops.probe.address import normal
+from rigops.probe.kernel_log import stamps
+from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.pasted import SECTION as PASTED
+
+if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.catalog.known_lines import KnownLine
+    from rigops.catalog.model import Severity
+    from rigops.doctor.check import Check
+    from rigops.doctor.examined import Examined
+    from rigops.probe.section import Section
+    from rigops.probe.snapshot import HostSnapshot
+
+SOURCES: Final[tuple[Section[Any], ...]] = (KERNEL_LOG, KERNEL_LOG_PREVIOUS, SMI)
+
+_KEPT: Final = frozenset({"warn", "info"})  # beside a known line; the rest it contradicts
+_MOST_HITS: Final = 200  # of one row
+_SHOWN: Final = 3
+_LETTERS: Final = bytes(one if chr(one) in ascii_lowercase else ord(" ") for one in range(256))
+_GROUP: Final = re.compile(r"\{([a-z]+)\}")
+_NARROWEST: Final = 60  # columns of a terminal whose lines were wrapped
+_LONGEST_WRAPPED: Final = 400  # lines: people wrap what they write, not logs
+_REBOOTS: Final = frozenset({"kernel_args", "driver"})  # keys that take a boot
+_LESS: Final[Mapping[Severity, Severity]] = {"fail": "warn", "warn": "info", "info": "info"}
+
+
+class _Hit(NamedTuple):
+    section: str
+    found: re.Match[str]
+    line: str
+
+
+@once
+def known_lines(examined: Examined) -> Mapping[str, tuple[Finding, ...]]:
+    """By the id of their check."""
+    snapshot = examined.snapshot
+    texts, hits = _texts(snapshot), _hits_by_row(snapshot, examined.catalog)
+    earlier = _earlier_lines(snapshot) if hits else frozenset()
+    told: dict[str, list[Finding]] = defaultdict(list)
+    for row, found in hits.values():
+        if not hits.keys() & set(row.follows):
+            told[row.finding] += _findings(examined, _in_context(row, texts), found, earlier)
+    return {check: tuple(_without_repeats(findings)) for check, findings in told.items()}
+
+
+def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
+    """Its findings, and those of known lines; where it has failed itself, it says all of it."""
+    found = check.findings(examined)
+    told = [replace(one, id=check.id) for one in known_lines(examined).get(check.id, ())]
+    if not told or any(one.status == "fail" for one in found):
+        return found
+    return [*(one for one in found if one.status in _KEPT), *told]
+
+
+def has_known_lines(snapshot: HostSnapshot, catalog: Catalog) -> bool:
+    return bool(_hits_by_row(snapshot, catalog))
+
+
+def _hits_by_row(
+    snapshot: HostSnapshot, catalog: Catalog
+) -> dict[str, tuple[KnownLine, list[_Hit]]]:
+    texts = _texts(snapshot)
+    wrapped = [(name, _joined(text)) for name, text in texts if name == PASTED.name]
+    letters = _letters_in(text for _, text in (*texts, *wrapped))
+    return {
+        row.name: (row, found)
+        for row in catalog.known_lines_for(letters)
+        if (found := _hits(row, texts) or _hits(row, wrapped))
+        and not any(_is_in(one, texts) for one in row.unless)
+    }
+
+
+def _texts(snapshot: HostSnapshot) -> list[tuple[str, str]]:
+    """A paste is searched as it is: its recognized outputs are pieces of it."""
+    sections = (PASTED,) if PASTED.name in snapshot.bundle.sections else SOURCES
+    answers = ((one.name, snapshot.bundle.sections.get(one.name)) for one in sections)
+    return [(name, answer.text) for name, answer in answers if answer]
+
+
+def _joined(text: str) -> str:
+    """Lines that may go on in the next one, with it."""
+    lines = text.split("\n")
+    if len(lines) > _LONGEST_WRAPPED:
+        return ""
+    return "".join(
+        f"{line} {after.lstrip()}\n{line}{after}\n"
+        for line, after in pairwise(lines)
+        if len(line) >= _NARROWEST and after.strip() and stamps.read(after).form is None
+    )
+
+
+def _letters_in(texts: Iterable[str]) -> str:
+    """Each run of letters once, in small letters."""
+    found: dict[bytes, None] = {}
+    for text in texts:
+        letters = text.encode("ascii", "replace").lower().translate(_LETTERS)
+        found |= dict.fromkeys(letters.split())
+    return b" ".join(found).decode()
+
+
+def _hits(row: KnownLine, texts: Sequence[tuple[str, str]]) -> list[_Hit]:
+    return list(islice(_each_hit(row, texts), _MOST_HITS))
+
+
+def _each_hit(row: KnownLine, texts: Sequence[tuple[str, str]]) -> Iterator[_Hit]:
+    """At most one in a line."""
+    pattern = compiled(row.pattern)
+    for section, text in texts:
+        at = 0
+        while found := pattern.search(text, at):
+            if "\n" in found[0]:
+                at = found.start() + 1
+                continue
+            begin, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+            at = len(text) if end < 0 else end
+            yield _Hit(section, found, text[begin:at])
+
+
+def _is_in(pattern: str, texts: Iterable[tuple[str, str]]) -> bool:
+    return any(compiled(pattern).search(text) for _, text in texts)
+
+
+def _in_context(row: KnownLine, texts: Sequence[tuple[str, str]]) -> KnownLine:
+    context = next((one for one in row.when if _is_in(one.beside, texts)), None)
+    if context is None:
+        return row
+    status = context.status or row.status
+    is_harmless = status == "info" and row.status != "info"
+    return replace(
+        row,
+        status=status,
+        meaning=context.meaning or row.meaning,
+        why=context.why or row.why,
+        fix=context.fix or ("" if is_harmless else row.fix),
+        declares="" if context.fix or is_harmless else row.declares,
+    )
+
+
+def _findings(
+    examined: Examined, row: KnownLine, hits: Sequence[_Hit], earlier: frozenset[str]
+) -> Iterator[Finding]:
+    """One of each subject."""
+    by_subject: dict[str, list[_Hit]] = defaultdict(list)
+    for hit in hits:
+        by_subject[_subject(examined, row, hit)].append(hit)
+    for subject, all_hits in by_subject.items():
+        now = [one for one in all_hits if not _is_of_before(one, earlier)]
+        shown = list({one.line: one for one in now or all_hits}.values())
+        values = {name: value or "?" for name, value in shown[0].found.groupdict().items()}
+        times = f", {len(shown)} times" if len(shown) > 1 else ""
+        yield Finding(
+            row.status if now else _LESS[row.status],
+            _filled(row.meaning, values) + times + ("" if now else " (in an earlier boot)"),
+            tuple(Evidence(one.section, one.line.strip()) for one in shown[:_SHOWN]),
+            subject=subject,
+            why=_filled(row.why, values),
+            fix=_fix(row, values),
+        )
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return _GROUP.sub(lambda group: values.get(group[1], group[0]), text)
+
+
+def _subject(examined: Examined, row: KnownLine, hit: _Hit) -> str:
+    if row.subject != "gpu":
+        return HOST
+    address = hit.found.groupdict().get("address")
+    return subject_of(examined, normal(address) if address else None)
+
+
+def _fix(row: KnownLine, values: Mapping[str, str]) -> Fix | None:
+    by_hand = _filled(row.fix, values)
+    if not row.declares:
+        return fix_by_hand(by_hand) if by_hand else None
+    declare = ast.literal_eval(row.declares)
+    (key,) = declare
+    return Fix(
+        kind="apply+reboot" if key in _REBOOTS else "apply",
+        concern=concern_of(key),
+        declare=declare,
+        text="`rigops apply` sets it" + (" and reboots" if key in _REBOOTS else ""),
+        by_hand=by_hand,
+    )
+
+
+def _earlier_lines(snapshot: HostSnapshot) -> frozenset[str]:
+    """Of boots before this one."""
+    logs = (snapshot[KERNEL_LOG].or_empty, snapshot[KERNEL_LOG_PREVIOUS].or_empty)
+    now, before = ({one.line.strip() for one in log.lines if not one.boot} for log in logs)
+    older = {one.line.strip() for log in logs for one in log.lines if one.boot}
+    return frozenset((before | older) - now)
+
+
+def _is_of_before(hit: _Hit, earlier: frozenset[str]) -> bool:
+    return hit.section == KERNEL_LOG_PREVIOUS.name or hit.line.strip() in earlier
+
+
+def _without_repeats(findings: Sequence[Finding]) -> Iterable[Finding]:
+    """Several rows of one cause say the same of one card."""
+    return {(one.subject, one.summary): one for one in reversed(findings)}.values()
