@@ -12,7 +12,7 @@ from rigops.dataclass import dataclass
 
 _UNBOUND: Final = re.compile(r"[*+]|\{[0-9]*,\}")
 _OTHERS: Final = re.compile(r"\\.|\[\^?\]?[^\]]*\]")  # where these signs repeat nothing
-_WORD: Final = re.compile(r"[a-z]{2,}")
+_WORD: Final = re.compile(r"[a-z]{2,}|[^\x00-\x7f]{2,}")
 
 
 @cache
@@ -65,7 +65,8 @@ class Beside:
 class KnownLine:
     """A line and its finding. Texts may name groups of the pattern: {address}.
 
-    `words`: pieces of words, in small letters; a text without any of them has no such line.
+    `words`: runs of letters, ASCII's or others, in small letters; a text without any of them has no
+    such line.
     `unless`: with a line that matches one of them it means nothing. `follows`: rows of which it is
     an effect, so that it is left out beside them. `when`: the first context that is there counts.
     """

@@ -44,7 +44,7 @@ _AS_OF = "as_of"
 _LINEAR = "a regular expression without *, + and {n,}: {0,40} instead"
 _ROW = "[[known_lines]]\n"
 _WORDS = re.compile(r"^words = \[(.*)\]$", re.MULTILINE)
-_WORD = re.compile(r"[a-z]+")
+_WORD = re.compile(r"[^\", ]+")
 
 E = TypeVar(
     "E",

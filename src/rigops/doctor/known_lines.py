@@ -38,6 +38,7 @@ _KEPT: Final = frozenset({"warn", "info"})  # beside a known line; the rest it c
 _MOST_HITS: Final = 200  # of one row
 _SHOWN: Final = 3
 _LETTERS: Final = bytes(one if chr(one) in ascii_lowercase else ord(" ") for one in range(256))
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _GROUP: Final = re.compile(r"\{([a-z]+)\}")
 _NARROWEST: Final = 60  # columns of a terminal whose lines were wrapped
 _LONGEST_WRAPPED: Final = 400  # lines: people wrap what they write, not logs
@@ -113,10 +114,13 @@ def _joined(text: str) -> str:
 def _letters_in(texts: Iterable[str]) -> str:
     """Each run of letters once, in small letters."""
     found: dict[bytes, None] = {}
+    others: dict[str, None] = {}
     for text in texts:
-        letters = text.encode("ascii", "replace").lower().translate(_LETTERS)
-        found |= dict.fromkeys(letters.split())
-    return b" ".join(found).decode()
+        small = text.lower()
+        found |= dict.fromkeys(small.encode("ascii", "replace").translate(_LETTERS).split())
+        if not text.isascii():
+            others |= dict.fromkeys(_NOT_ASCII.findall(small))
+    return " ".join((b" ".join(found).decode(), *others))
 
 
 def _hits(row: KnownLine, texts: Sequence[tuple[str, str]]) -> list[_Hit]:
