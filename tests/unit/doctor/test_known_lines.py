@@ -1,0 +1,177 @@
+"""Known lines: each row by its example and its counterexample, and how all are found."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rigops.catalog import load
+from rigops.catalog.known_lines import compiled, fault_of
+from rigops.doctor.examined import Examined
+from rigops.doctor.known_lines import has_known_lines, known_lines
+from rigops.doctor.registry import CHECKS, examine
+from rigops.inventory.spec import RigSpec
+from rigops.probe.bundle import Bundle, Collected
+from rigops.probe.bundles.reading import read_content
+from rigops.probe.snapshot import HostSnapshot
+
+if TYPE_CHECKING:
+    from rigops.catalog.known_lines import KnownLine
+    from rigops.doctor.finding import Finding
+
+ROWS: Final = load(None).known_lines
+BY_NAME: Final = {row.name: row for row in ROWS}
+LONGEST: Final = 90
+SOME: Final = settings(max_examples=3, derandomize=True, deadline=None, database=None)
+MISMATCH: Final = "Failed to initialize NVML: Driver/library version mismatch"
+
+every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+
+
+def snapshot(text: str) -> HostSnapshot:
+    (bundle,) = read_content(text.encode(), place="post", host="post")
+    return HostSnapshot(bundle)
+
+
+def told(text: str) -> list[Finding]:
+    found = known_lines(Examined(snapshot(text), RigSpec(), load(None)))
+    return [one for several in found.values() for one in several]
+
+
+def log(**texts: str) -> list[Finding]:
+    sections = {name.replace("_", "-"): Collected(text, root=True) for name, text in texts.items()}
+    found = examine(
+        HostSnapshot(Bundle("rig", None, root=True, sections=sections)), None, load(None)
+    )
+    return [one for one in found if one.status in {"fail", "warn", "info"}]
+
+
+@every_row
+def test_its_example_is_a_line_of_it_and_its_counterexample_is_none(row: KnownLine) -> None:
+    assert compiled(row.pattern).search(row.example)
+    assert not compiled(row.pattern).search(row.counter)
+
+
+@every_row
+def test_its_example_alone_leads_to_its_finding(row: KnownLine) -> None:
+    found = known_lines(Examined(snapshot(row.example), RigSpec(), load(None)))
+    causes = {BY_NAME[name].finding for name in row.follows}
+    assert {row.finding, *causes} & found.keys()
+    assert all("{" not in one.summary for several in found.values() for one in several)
+
+
+@every_row
+def test_each_of_its_lines_has_one_of_its_words(row: KnownLine) -> None:
+    @SOME
+    @given(st.from_regex(compiled(row.pattern)))
+    def has_a_word(line: str) -> None:
+        small = line.lower()
+        assert any(word in small for word in row.words), line
+
+    has_a_word()
+
+
+@every_row
+def test_it_is_short_linear_and_names_only_its_own_groups(row: KnownLine) -> None:
+    assert [fault for one in row.patterns if (fault := fault_of(one))] == []
+    assert {*row.follows} <= BY_NAME.keys()
+    groups = compiled(row.pattern).groupindex.keys()
+    for text in (row, *row.when):
+        assert len(text.meaning) <= LONGEST
+        assert set(re.findall(r"\{([a-z]+)\}", text.meaning + text.why + text.fix)) <= groups
+    loud = (row, *(one for one in row.when if one.status != "info"))
+    assert all(one.fix or row.fix or row.status == "info" for one in loud)
+
+
+def test_every_finding_is_that_of_a_check() -> None:
+    assert {row.finding for row in ROWS} <= {check.id for check in CHECKS}
+
+
+def test_rows_are_found_by_their_words_without_reading_the_others() -> None:
+    every = " ".join(word for row in ROWS for word in row.words)
+    assert load(None).known_lines_for(every) == ROWS
+    few = load(None).known_lines_for("failed to initialize nvml")
+    assert {"nvml-unknown-error"} <= {row.name for row in few}
+    assert len(few) < len(ROWS) / 4
+
+
+@cache
+def forms() -> tuple[str, ...]:
+    half = len(MISMATCH) // 2
+    filler = "It worked until this morning and since then every program says the same to me, that "
+    return (
+        f"> {MISMATCH}",
+        f"```\n{MISMATCH}\n```",
+        f"**{MISMATCH}**",
+        f"  3. {MISMATCH}",
+        f"I get `{MISMATCH}` since this morning",
+        f"\x1b[31m{MISMATCH}\x1b[0m",
+        MISMATCH.replace(" ", "\u00a0"),
+        f"/var/log/syslog:12:{MISMATCH}",
+        f"{filler}{MISMATCH[:half]}\n{MISMATCH[half:]}",
+        f"{filler}{MISMATCH.replace('library ', chr(10).join(('library', '')))}",
+        f"{MISMATCH}\nlines 1-23",
+    )
+
+
+@pytest.mark.parametrize("text", forms())
+def test_a_line_is_known_wherever_it_stands(text: str) -> None:
+    assert [one.id or one.status for one in told(text)] == ["fail"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "It hangs when I start it", "NVML library version: 535.183", f"{MISMATCH[:20]}"]
+)
+def test_prose_without_a_known_line_says_nothing(text: str) -> None:
+    (bundle,) = read_content(text.encode() or b"\n", place="post", host="post")
+    assert not has_known_lines(HostSnapshot(bundle), load(None))
+
+
+def test_two_lines_that_follow_each_other_are_not_one_line() -> None:
+    first = f"[   10.1] NVRM: {'x' * 60}"
+    assert told(f"{first}\n[   10.2] GPU is missing power") == told(
+        "[   10.2] GPU is missing power"
+    )
+
+
+def test_one_line_many_times_is_one_finding_with_its_count() -> None:
+    lines = [f"[  {at}.1] Out of memory: EDAC MC0: {at} CE memory read error" for at in (10, 20)]
+    (found,) = told("\n".join(lines))
+    assert found.summary.endswith(", 2 times")
+
+
+def test_a_line_of_an_earlier_boot_weighs_less() -> None:
+    row = BY_NAME["ram-edac-uncorrected"]
+    lines = f"[    3.1] {row.example}\n"
+    (now,) = [one for one in log(kernel_log=lines) if one.id == row.finding]
+    (before,) = [one for one in log(kernel_log_previous=lines) if one.id == row.finding]
+    assert (now.status, before.status) == ("fail", "warn")
+    assert before.summary == f"{now.summary} (in an earlier boot)"
+
+
+def test_of_a_cause_and_its_effect_the_cause_is_told() -> None:
+    effect = next(row for row in ROWS if row.follows and row.finding == "drv.mismatch")
+    cause = BY_NAME[effect.follows[0]]
+    summaries = {one.summary for one in told(f"{effect.example}\n{cause.example}")}
+    assert cause.meaning in summaries
+    assert effect.meaning not in summaries
+
+
+def test_a_context_changes_a_meaning() -> None:
+    row = BY_NAME["nvml-unknown-error"]
+    (found,) = told(f"{row.example}\nno-cgroups = true")
+    assert found.summary == row.when[0].meaning
+    assert found.fix
+    assert found.fix.text == row.when[0].fix
+
+
+def test_a_line_that_apply_mends_says_what_to_declare() -> None:
+    row = BY_NAME["nccl-iommu-pt"]
+    found = next(one for one in told(row.example) if one.summary == row.meaning)
+    assert found.fix
+    assert (found.fix.kind, found.fix.declare) == ("apply+reboot", {"kernel_args": ["iommu=pt"]})
