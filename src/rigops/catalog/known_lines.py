@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from rigops.catalog.model import Form, Reports, Severity
 from rigops.dataclass import dataclass
@@ -91,3 +92,15 @@ class KnownLine:
     @property
     def patterns(self) -> tuple[str, ...]:
         return (self.pattern, *self.unless, *(one.beside for one in self.when))
+
+
+class SoughtLine(NamedTuple):
+    """What a row is found by; `read` gives all of it."""
+
+    words: tuple[str, ...]
+    pattern: str
+    read: Callable[[], KnownLine]
+
+    @staticmethod
+    def of_row(row: KnownLine) -> SoughtLine:
+        return SoughtLine(row.words, row.pattern, lambda: row)

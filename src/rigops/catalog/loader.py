@@ -17,7 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from rigops import regular_file
 from rigops.catalog import versions
-from rigops.catalog.known_lines import KnownLine, fault_of
+from rigops.catalog.known_lines import KnownLine, SoughtLine, fault_of
 from rigops.catalog.model import (
     ARCHITECTURES,
     EVERY_CARD,
@@ -43,7 +43,10 @@ _LINE = re.compile(r"\(?at line ([0-9]+)")
 _AS_OF = "as_of"
 _LINEAR = "a regular expression without *, + and {n,}: {0,40} instead"
 _ROW = "[[known_lines]]\n"
-_WORDS = re.compile(r"^words = \[(.*)\]$", re.MULTILINE)
+_SOUGHT = re.compile(
+    r"^words = \[(?P<words>.*)\]\npattern = (?P<quotes>\'\'\'|\')(?P<pattern>.*)(?P=quotes)$",
+    re.MULTILINE,
+)
 _WORD = re.compile(r"[^\", ]+")
 
 E = TypeVar(
@@ -115,22 +118,13 @@ class Catalog:
         own = _merged(table, (), self._branches if table.name == "drivers" else _open(path))
         return _merged(table, own, self._additions) if self._additions else own
 
-    def known_lines_for(self, letters: str) -> tuple[KnownLine, ...]:
-        """Those that a text with these letters may have. Few of many: only they are parsed."""
+    @cached_property
+    def sought_lines(self) -> tuple[SoughtLine, ...]:
+        """Of the shipped rows only what a text is searched for is read: few of many are in it."""
         if self._additions and "known_lines" in self._additions.content:
-            return tuple(
-                one for one in self.known_lines if any(word in letters for word in one.words)
-            )
+            return tuple(map(SoughtLine.of_row, self.known_lines))
         path = self._directory / "known_lines.toml"
-        rows = (f"{_ROW}{row}" for row in _read(path).split(_ROW)[1:])
-        near = [
-            row
-            for row in rows
-            if any(
-                word in letters for words in _WORDS.findall(row) for word in _WORD.findall(words)
-            )
-        ]
-        return _merged(Catalog.__dict__["known_lines"], (), _parsed(path, "".join(near)))
+        return tuple(_sought(path, row) for row in _read(path).split(_ROW)[1:])
 
 
 TABLES = tuple(name for name, one in vars(Catalog).items() if isinstance(one, Table))
@@ -294,6 +288,17 @@ def _tables_of(table: Table[E], document: Document, reader: Reader) -> list[dict
         Place(table.name), f"{table.name} is not a list of tables", accepted=f"[[{table.name}]]"
     )
     return []
+
+
+def _sought(path: Path, row: str) -> SoughtLine:
+    def read() -> KnownLine:
+        (line,) = _merged(Catalog.__dict__["known_lines"], (), _parsed(path, f"{_ROW}{row}"))
+        return line
+
+    head = _SOUGHT.search(row)
+    if head is None:
+        return SoughtLine.of_row(read())
+    return SoughtLine(tuple(_WORD.findall(head["words"])), head["pattern"], read)
 
 
 def _overridden(entry: E, values: Values) -> E:

@@ -25,7 +25,7 @@ from rigops.probe.sections.pasted import SECTION as PASTED
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.catalog.known_lines import KnownLine
+    from rigops.catalog.known_lines import KnownLine, SoughtLine
     from rigops.catalog.model import Severity
     from rigops.doctor.check import Check
     from rigops.doctor.examined import Examined
@@ -38,6 +38,7 @@ _KEPT: Final = frozenset({"warn", "info"})  # beside a known line; the rest it c
 _MOST_HITS: Final = 200  # of one row
 _SHOWN: Final = 3
 _LETTERS: Final = bytes(one if chr(one) in ascii_lowercase else ord(" ") for one in range(256))
+_LONGER_IN_SMALL: Final = "\u0130"
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _GROUP: Final = re.compile(r"\{([a-z]+)\}")
 _NARROWEST: Final = 60  # columns of a terminal whose lines were wrapped
@@ -82,21 +83,32 @@ def _hits_by_row(
     snapshot: HostSnapshot, catalog: Catalog
 ) -> dict[str, tuple[KnownLine, list[_Hit]]]:
     texts = _texts(snapshot)
-    wrapped = [(name, _joined(text)) for name, text in texts if name == PASTED.name]
-    letters = _letters_in(text for _, text in (*texts, *wrapped))
-    return {
-        row.name: (row, found)
-        for row in catalog.known_lines_for(letters)
-        if (found := _hits(row, texts) or _hits(row, wrapped))
-        and not any(_is_in(one, texts) for one in row.unless)
-    }
+    wrapped = [_Text(one.section, _joined(one.text)) for one in texts if one.section == PASTED.name]
+    letters = _letters_in((*texts, *wrapped))
+    hits = {}
+    for sought in catalog.sought_lines:
+        near = [word for word in sought.words if word in letters]
+        found = near and (_hits(sought, near, texts) or _hits(sought, near, wrapped))
+        if found:
+            row = sought.read()
+            if not any(_is_in(one, texts) for one in row.unless):
+                hits[row.name] = (row, found)
+    return hits
 
 
-def _texts(snapshot: HostSnapshot) -> list[tuple[str, str]]:
+class _Text:
+    """`small`: in small letters, as long as the text itself."""
+
+    def __init__(self, section: str, text: str) -> None:
+        self.section, self.text = section, text.replace(_LONGER_IN_SMALL, "I")
+        self.small = self.text.lower()
+
+
+def _texts(snapshot: HostSnapshot) -> list[_Text]:
     """A paste is searched as it is: its recognized outputs are pieces of it."""
     sections = (PASTED,) if PASTED.name in snapshot.bundle.sections else SOURCES
     answers = ((one.name, snapshot.bundle.sections.get(one.name)) for one in sections)
-    return [(name, answer.text) for name, answer in answers if answer]
+    return [_Text(name, answer.text) for name, answer in answers if answer]
 
 
 def _joined(text: str) -> str:
@@ -111,41 +123,43 @@ def _joined(text: str) -> str:
     )
 
 
-def _letters_in(texts: Iterable[str]) -> str:
+def _letters_in(texts: Iterable[_Text]) -> str:
     """Each run of letters once, in small letters."""
     found: dict[bytes, None] = {}
     others: dict[str, None] = {}
-    for text in texts:
-        small = text.lower()
-        found |= dict.fromkeys(small.encode("ascii", "replace").translate(_LETTERS).split())
-        if not text.isascii():
-            others |= dict.fromkeys(_NOT_ASCII.findall(small))
+    for one in texts:
+        found |= dict.fromkeys(one.small.encode("ascii", "replace").translate(_LETTERS).split())
+        if not one.small.isascii():
+            others |= dict.fromkeys(_NOT_ASCII.findall(one.small))
     return " ".join((b" ".join(found).decode(), *others))
 
 
-def _hits(row: KnownLine, texts: Sequence[tuple[str, str]]) -> list[_Hit]:
-    return list(islice(_each_hit(row, texts), _MOST_HITS))
+def _hits(sought: SoughtLine, words: Sequence[str], texts: Iterable[_Text]) -> list[_Hit]:
+    pattern = compiled(sought.pattern)
+    lines = ((one.section, line) for one in texts for line in _lines_with(words, one))
+    hits = ((section, pattern.search(line), line) for section, line in lines)
+    return list(islice((_Hit(at, found, line) for at, found, line in hits if found), _MOST_HITS))
 
 
-def _each_hit(row: KnownLine, texts: Sequence[tuple[str, str]]) -> Iterator[_Hit]:
-    """At most one in a line."""
-    pattern = compiled(row.pattern)
-    for section, text in texts:
-        at = 0
-        while found := pattern.search(text, at):
-            if "\n" in found[0]:
-                at = found.start() + 1
-                continue
-            begin, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
-            at = len(text) if end < 0 else end
-            yield _Hit(section, found, text[begin:at])
+def _lines_with(words: Sequence[str], text: _Text) -> Iterator[str]:
+    """In their order, but for a row of several words."""
+    seen: set[int] = set()
+    for word in words:
+        at = text.small.find(word)
+        while at >= 0:
+            begin, end = text.small.rfind("\n", 0, at) + 1, text.small.find("\n", at)
+            end = len(text.small) if end < 0 else end
+            if begin not in seen:
+                seen.add(begin)
+                yield text.text[begin:end]
+            at = text.small.find(word, end)
 
 
-def _is_in(pattern: str, texts: Iterable[tuple[str, str]]) -> bool:
-    return any(compiled(pattern).search(text) for _, text in texts)
+def _is_in(pattern: str, texts: Iterable[_Text]) -> bool:
+    return any(compiled(pattern).search(one.text) for one in texts)
 
 
-def _in_context(row: KnownLine, texts: Sequence[tuple[str, str]]) -> KnownLine:
+def _in_context(row: KnownLine, texts: Sequence[_Text]) -> KnownLine:
     context = next((one for one in row.when if _is_in(one.beside, texts)), None)
     if context is None:
         return row
