@@ -80,6 +80,9 @@ class Table(Generic[E]):
         return found
 
 
+_LINES = Table(KnownLine, "name")
+
+
 @dataclass(frozen=True)
 class Document:
     """A parsed TOML file."""
@@ -95,7 +98,7 @@ class Catalog:
     generations = Table(Generation, "name")
     xids = Table(Xid, "number")
     init_codes = Table(InitCode, "code")
-    known_lines = Table(KnownLine, "name")
+    known_lines = _LINES
     firmware = Table(FirmwareSetting, "setting")
     links = Table(Link, "name")
 
@@ -292,7 +295,7 @@ def _tables_of(table: Table[E], document: Document, reader: Reader) -> list[dict
 
 def _sought(path: Path, row: str) -> SoughtLine:
     def read() -> KnownLine:
-        (line,) = _merged(Catalog.__dict__["known_lines"], (), _parsed(path, f"{_ROW}{row}"))
+        (line,) = _merged(_LINES, (), _parsed(path, f"{_ROW}{row}"))
         return line
 
     head = _SOUGHT.search(row)

@@ -128,7 +128,7 @@ def _judged(data: bytes) -> object:
 
 def _of_paste(data: bytes) -> object:
     bundle = pastes.read([("post.txt", data)], host="rig")
-    if bundle is None or bundle.paste is None:
+    if bundle.paste is None:
         return None
     findings = examine(HostSnapshot(bundle), None, shipped(), concerns=EVERY_CONCERN)
     return of_paste(bundle.paste, bundle.sections, findings, CHECKS)
