@@ -20,7 +20,7 @@ def test_it_is_recognized_as_one_output(section: str) -> None:
         assert found is not None, name
         assert found.paste is not None, name
         assert found.paste.others == UNRECOGNIZED.get((section, name), ()), name
-        assert set(found.sections) == {section} | WITHIN.get((section, name), set()), name
+        assert set(found.sections) == {"pasted", section} | WITHIN.get((section, name), set()), name
 
 
 def test_rows_of_a_query_are_recognized() -> None:
@@ -29,4 +29,4 @@ def test_rows_of_a_query_are_recognized() -> None:
     found = read([("paste", text.encode())], host="paste")
 
     assert found is not None
-    assert set(found.sections) == {"nvidia-smi-xml"}
+    assert set(found.sections) == {"pasted", "nvidia-smi-xml"}
