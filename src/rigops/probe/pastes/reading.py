@@ -73,6 +73,7 @@ _CONTAINER_ID: Final = re.compile(r"[0-9a-f]{12}")
 _SHOWN: Final = 60
 _BROKEN: Final = frozenset({LOG.section, LSPCI.section, COMMAND_LINE.section})  # by mails
 _LONGEST: Final = 1000  # of a line that was broken
+_MOST_MARKED: Final = 20_000  # lines: no prose is longer
 _LINES_BEFORE: Final = 20  # that are no wider, where one was broken
 _CERTAIN: Final = {XML: ("<",), JOURNAL: ('"', "{", "}")}
 
@@ -171,6 +172,7 @@ class _Splitter:
         self.by_host: dict[str | None, list[str]] = defaultdict(list)  # all lines
         self._current: Part | None = None
         self._command = ""
+        self._marked = 0  # lines with marks around them or within them
         self._host: str | None = None
         self._nccl: Part | None = None  # its lines come between those of other outputs
 
@@ -306,7 +308,10 @@ class _Splitter:
 
     def _take_dressed(self, number: int, line: str) -> bool:
         """A line with marks around it; or within prose, where each output is one of its own."""
+        if self._marked == _MOST_MARKED:
+            return False
         whole, spans = undressed(line)
+        self._marked += bool(whole or spans)
         current = self._current
         if current and current.is_dressed and (is_rule_of_table(line) or self._continues(whole)):
             return True
