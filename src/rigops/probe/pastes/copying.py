@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rigops.dataclass import dataclass
@@ -155,29 +155,32 @@ def plain_lines(text: str) -> list[str]:
 
 
 def _unnumbered(text: str) -> str:
-    """Rows of a matrix are numbered too, and have no words."""
+    """Where lines that follow each other count on. Rows of a matrix do too, and have no words."""
     pieces: list[str] = []
-    run: list[re.Match[str]] = []
     at = 0
-
-    def end_run() -> None:
-        nonlocal at
-        if len(run) >= _FEWEST and any(_WORD.search(one["rest"] or "") for one in run):
-            pieces.append(text[at : run[0].start()])
-            pieces.append("\n".join(one["rest"] or "" for one in run))
+    for run in _numbered(text):
+        first = int(run[0]["number"])
+        counts_on = all(int(one["number"]) == number for number, one in enumerate(run, first))
+        if (
+            len(run) >= _FEWEST
+            and counts_on
+            and any(_WORD.search(one["rest"] or "") for one in run)
+        ):
+            pieces += [text[at : run[0].start()], "\n".join(one["rest"] or "" for one in run)]
             at = run[-1].end()
-        run.clear()
-
-    for found in _NUMBER.finditer(text):
-        is_next = run and (
-            found.start() == run[-1].end() + 1
-            and int(found["number"]) == int(run[-1]["number"]) + 1
-        )
-        if not is_next:
-            end_run()
-        run.append(found)
-    end_run()
     return "".join([*pieces, text[at:]])
+
+
+def _numbered(text: str) -> Iterator[list[re.Match[str]]]:
+    """Lines that begin with a number, and follow each other."""
+    run: list[re.Match[str]] = []
+    for found in _NUMBER.finditer(text):
+        if run and found.start() != run[-1].end() + 1:
+            yield run
+            run = []
+        run.append(found)
+    if run:
+        yield run
 
 
 def _unquoted(line: str) -> str:

@@ -182,6 +182,20 @@ def test_ranks_of_mpirun_are_no_part_of_their_lines() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "kern:     err: [2024-05-20T02:46:53.856596762Z]: ",
+        " kernel:[  316.593422] ",
+        "kernel: [ 2478.486780] ",
+    ],
+)
+def test_words_of_log_programs_are_before_a_stamp(prefix: str) -> None:
+    (xid,) = snapshot(f"{prefix}{XID}\n")[kernel_log.SECTION].or_empty.xids
+
+    assert xid.entry.form
+
+
 def test_words_before_a_card_are_no_part_of_it() -> None:
     (found,) = snapshot(f"here is my card: {CARD}\n")[lspci.SECTION].or_empty.functions
 
@@ -197,6 +211,12 @@ def test_rows_of_a_matrix_are_no_numbered_lines() -> None:
     (run,) = snapshot(text)[p2p_bandwidth_test.SECTION].or_empty.runs
 
     assert run.matrices[0].cells[1, 2] == 18.40
+
+
+def test_attributes_of_a_disk_keep_their_numbers() -> None:
+    text = "  1 Raw_Read_Error 0\n  3 Spin_Up_Time 0\n  4 Start_Stop_Count 7\n  5 Reallocated 8\n"
+
+    assert snapshot(text).bundle.sections["pasted"].text == text
 
 
 @pytest.mark.parametrize(
