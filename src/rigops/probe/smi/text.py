@@ -31,7 +31,7 @@ PIECE = (
     r"[HS]W (?:Power Cap|(?:Thermal |Power Brake )?Slowdown)|Sync Boost|"
     r"(?:(?:Instantaneous|Average) )?Power Draw|"
     r"(?:(?:Current|Requested|Default|Enforced|Min|Max) )?Power Limit|"
-    r"GPU (?:Current|Slowdown|Shutdown|Max Operating|Target) Temp|Memory Current Temp) {2,}: )"
+    r"GPU (?:Current|Slowdown|Shutdown|Max Operating|Target) Temp|Memory Current Temp) +: )"
 )
 _PIECE = re.compile(PIECE)
 _BLOCKS = {
@@ -106,6 +106,8 @@ class _Reading:
         if len(name) > _LONGEST_NAME or name.startswith("["):
             self.output.outside.append(plain)
             return
+        is_flat = card.is_piece and not colon and indent == 0  # a web page took the indentation
+        indent = -1 if is_flat else indent
         while self._stack and self._stack[-1][0] >= indent:
             self._stack.pop()
         if len(self._stack) == DEEPEST:

@@ -247,6 +247,8 @@ def test_broken_lines_are_counted_where_they_were() -> None:
     ("text", "read_as"),
     [
         ("Remapped Rows\n    Correctable Error : 0\n    Pending : Yes\n", "remap_pending=True"),
+        ("BAR1 Memory Usage\nTotal : 256 MiB\nUsed : 3 MiB\n", "bar1_total_mib=256"),
+        ("Remapping Failure Occurred : Yes\n", "remap_failed=True"),
         ("    ECC Errors\n        Volatile\n            DRAM Uncorrectable : 301\n", "=301"),
         ("        Aggregate\n            DRAM Uncorrectable : 7\n", "ecc_aggregate_uncorrected=7"),
         ("    Clocks Event Reasons\n        HW Slowdown : Active\n", "frozenset({'hw_slowdown'})"),
