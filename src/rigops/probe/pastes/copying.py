@@ -30,7 +30,10 @@ _QUOTES: Final = frozenset(">+")
 _PANE: Final = "\u2502\u2503"  # of tmux and screen
 
 # Marks of Markdown and of prose around an output.
-_HAS_MARKS: Final = re.compile(r"[`*_\"'<]|^\s*(?:[-+#|\u2022]|/{2}|[0-9])|:[0-9a-f]{2}\.[0-7] ")
+_HAS_MARKS: Final = re.compile(
+    r"[`*_\"'<]|^\s*(?:[-+#|\u2022]|/{2}|[0-9])|"
+    r":[0-9a-f]{2}\.[0-7] |NVRM: |UUID: |\.[0-9]{6}\] |Verification error"
+)
 _DRESS_BEFORE: Final = re.compile(
     r"(?:[ \t]{0,3}(?:[-*+\u2022]|[0-9]{1,6}[.):|]?|#{1,6}|/{2})[ \t]){0,3}"
     r"(?:[ \t]{0,3}[*_\"'`]{1,6})?"
@@ -41,9 +44,12 @@ _MARKS_OF_CELLS: Final = " \t*_`"
 _SPAN: Final = re.compile(
     r"(?<!`)`{1,2}(?P<ticks>[^`]{8,400})`|\*\*(?P<bold>[^*]{8,400})\*\*|\"(?P<quoted>[^\"]{8,400})\""
 )
-_CARD_IN_PROSE: Final = re.compile(
-    r"(?<=[^\w:.])(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] "
-    r"(?:VGA compatible controller|3D controller|Display controller|PCI bridge)\b.{0,12}:"
+_AFTER_WORDS: Final = re.compile(
+    r"(?<![\w:.])(?:"
+    r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] "
+    r"(?:VGA compatible controller|3D controller|Display controller|PCI bridge)\b.{0,12}:|"
+    r"NVRM: (?:Xid \(|GPU [0-9a-f]{4}:)|\[ {0,8}[0-9]{1,8}\.[0-9]{6}\] |"
+    r"GPU [0-9]{1,3}: [^(]{1,80}\(UUID: |Verification error @ element)"
 )
 _COLUMNS: Final = 80
 _ENDS: Final = (".", "!", "?", ":")  # of a sentence
@@ -73,7 +79,7 @@ _BUILD_STAMP: Final = re.compile(
 
 # Prefixes of docker compose, kubectl, Ray and mpirun before each line of a container or a rank.
 _CONTAINER: Final = re.compile(
-    r"\[[0-9]{1,4},[0-9]{1,6}\]<std(?:out|err)>:|"
+    r"[ \t]{0,16}\[[0-9]{1,4},[0-9]{1,6}\]<std(?:out|err)>:|"
     r"\[(?:pod|container)/[^\]\s]{1,200}\] |[\w.-]{1,60} {1,40}\| |\(\w{1,40} pid=[^)]{1,80}\) "
 )
 
@@ -190,9 +196,9 @@ def _unquoted(line: str) -> str:
 
 
 def undressed(line: str) -> tuple[str, list[str]]:
-    """The line without the marks of Markdown or of quotation around it, empty where it has none.
+    """The line without what is around it: marks of Markdown, quotation, words before an output.
 
-    And where prose may hold outputs: in back-ticks or quote marks, or from a card's address on.
+    Empty where nothing is; and each text in back-ticks or quote marks within it.
     """
     if not _HAS_MARKS.search(line):
         return "", []
@@ -204,10 +210,12 @@ def undressed(line: str) -> tuple[str, list[str]]:
         whole = _DRESS_BEFORE.sub("", plain, count=1)
         if whole != plain:
             whole = _DRESS_AFTER.sub("", whole)
-    spans += [found["ticks"] or found["bold"] or found["quoted"] for found in _SPAN.finditer(plain)]
-    if not spans and (card := _CARD_IN_PROSE.search(plain)):
-        spans = [plain[card.start() :]]
-    return whole if whole != line else "", [one.strip() for one in spans]
+    found = list(_SPAN.finditer(plain))
+    output = _AFTER_WORDS.search(whole)
+    if output and not any(output[0] in one[0] for one in found):
+        whole = whole[output.start() :]
+    spans += [one["ticks"] or one["bold"] or one["quoted"] for one in found]
+    return whole if whole != line.strip() else "", [one.strip() for one in spans]
 
 
 def is_rule_of_table(line: str) -> bool:

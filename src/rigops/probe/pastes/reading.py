@@ -313,7 +313,8 @@ class _Splitter:
         whole, spans = undressed(line)
         self._marked += bool(whole or spans)
         current = self._current
-        if current and current.is_dressed and (is_rule_of_table(line) or self._continues(whole)):
+        is_row = whole and current and current.is_dressed
+        if is_row and (is_rule_of_table(line) or self._continues(whole)):
             return True
         if found := self._certain_kind(whole):
             self.close()

@@ -177,7 +177,7 @@ def test_a_matrix_may_be_a_table_of_markdown(name: str) -> None:
 def test_ranks_of_mpirun_are_no_part_of_their_lines() -> None:
     text, fact = LINES["a row of nccl-tests"]
 
-    assert fact(f"[1,0]<stdout>:{text}\n[1,0]<stdout>:# Out of bounds values : 7 FAILED\n") == [
+    assert fact(f"  [1,0]<stdout>:{text}\n  [1,0]<stdout>:# Out of bounds values : 7 FAILED\n") == [
         ("7",)
     ]
 
@@ -196,10 +196,25 @@ def test_words_of_log_programs_are_before_a_stamp(prefix: str) -> None:
     assert xid.entry.form
 
 
-def test_words_before_a_card_are_no_part_of_it() -> None:
-    (found,) = snapshot(f"here is my card: {CARD}\n")[lspci.SECTION].or_empty.functions
+@pytest.mark.parametrize(
+    "name",
+    ["a card of lspci", "a list of cards", "a line of a log", "a stamped line of a log",
+     "a wrong value"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "words", ["here it is: {}", "- my card: {}", "node12: {}", "worker-0  | {}"]
+)
+def test_words_before_an_output_are_no_part_of_it(name: str, words: str) -> None:
+    text, fact = LINES[name]
 
-    assert found.address == "0000:62:00.0"
+    assert fact(words.format(f"{text}\n")) == fact(f"{text}\n")
+
+
+def test_prose_after_a_marked_line_is_no_part_of_it() -> None:
+    found = paste(f"- {XID}\nIt hangs since Monday\n")
+
+    assert found.recognized == ("kernel log (line 1)",)
+    assert found.others == ("line 2: It hangs since Monday",)
 
 
 def test_rows_of_a_matrix_are_no_numbered_lines() -> None:
