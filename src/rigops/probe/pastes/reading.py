@@ -62,6 +62,10 @@ _ROW: Final = re.compile(r"\s*GPU[0-9]{1,3}\s+(?=\S)(?!GPU)(.*)")
 _GRANTS: Final = frozenset({"OK", "CNS", "TNS", "GNS", "NS", "DR", "U"})
 _ONLY_OF_COPIES: Final = frozenset({"CNS", "TNS", "GNS"})  # not of NVLink
 _RICHEST: Final = (PIECE, PYTORCH, LIST, ROWS, TABLE, QUERY, XML)
+_BROKEN: Final = frozenset({LOG.section, LSPCI.section, COMMAND_LINE.section})  # by mails
+_LONGEST: Final = 1000  # of a line that was broken
+_MOST_MARKED: Final = 20_000  # lines: no prose is longer
+_LINES_BEFORE: Final = 20  # that are no wider, where one was broken
 _PREVIOUS: Final = "kernel-log-previous"
 _LOGS: Final = frozenset({LOG.section, _PREVIOUS})  # nobody sees them without the right to
 _LOST: Final = re.compile(
@@ -71,10 +75,6 @@ _TROUBLES: Final = ("ERR!", "Unknown Error", "is lost", "requires reset")
 _MOST_HOSTS: Final = 24  # prompts of more are no prompts
 _CONTAINER_ID: Final = re.compile(r"[0-9a-f]{12}")
 _SHOWN: Final = 60
-_BROKEN: Final = frozenset({LOG.section, LSPCI.section, COMMAND_LINE.section})  # by mails
-_LONGEST: Final = 1000  # of a line that was broken
-_MOST_MARKED: Final = 20_000  # lines: no prose is longer
-_LINES_BEFORE: Final = 20  # that are no wider, where one was broken
 _CERTAIN: Final = {XML: ("<",), JOURNAL: ('"', "{", "}")}
 
 
