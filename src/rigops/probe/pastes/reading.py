@@ -56,7 +56,7 @@ from rigops.probe.sections import nvidia_smi_xml
 from rigops.probe.sections.pasted import SECTION as PASTED
 
 _LETTERS: Final = {"r": "read", "w": "write", "n": "nvlink", "a": "atomics"}
-_LETTER: Final = re.compile(r"topo\b.*?\s(?:-p2p|--p2pstatus)[ =]([rwna])\b")
+_LETTER: Final = re.compile(r"topo\b.*?\s(?:-p2p|--p2pstatus)[ =]([rwna])\b(?![|/])")
 _BOOT_BEFORE: Final = re.compile(r"journalctl\b.*?\s(?:-b|--boot)[ =]?-[1-9]")
 _ROW: Final = re.compile(r"\s*GPU[0-9]{1,3}\s+(?=\S)(?!GPU)(.*)")
 _GRANTS: Final = frozenset({"OK", "CNS", "TNS", "GNS", "NS", "DR", "U"})
@@ -285,6 +285,8 @@ class _Splitter:
             self._open(number, line, *found)
         elif not is_no_output(line):
             self.others.append(_unrecognized(number, line))
+            if "-p2p" in line and len(set(_LETTER.findall(line))) == 1:
+                self._command = line  # that prose names
 
     def _open(
         self, number: int, line: str, kind: Kind, margin: str, *, is_dressed: bool = False

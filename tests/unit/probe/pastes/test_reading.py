@@ -226,6 +226,8 @@ def test_only_what_shows_its_end_is_complete() -> None:
         (f"$ nvidia-smi topo -p2p r\n{P2P}", "nvidia-smi-p2p-read"),
         (f"me@rig:~$ nvidia-smi topo -p2p w\n{P2P}", "nvidia-smi-p2p-write"),
         (f"nvidia-smi topo -p2p n\n{P2P}", "nvidia-smi-p2p-nvlink"),
+        (f"### nvidia-smi topo -p2p w\n```\n{P2P}```\n", "nvidia-smi-p2p-write"),
+        (f"Output of `nvidia-smi topo -p2p w`:\n\n{P2P}", "nvidia-smi-p2p-write"),
         (P2P.replace("OK", "CNS"), "nvidia-smi-p2p-read"),
         (TOPOLOGY, "nvidia-smi-topo"),
     ],
@@ -242,8 +244,11 @@ def test_a_matrix_is_what_was_asked_for(text: str, section: str) -> None:
         assert len(answers[nvidia_smi_p2p.READ].or_empty.cells) == len(["0-1", "1-0"])
 
 
-def test_grants_of_an_unknown_kind_are_not_judged() -> None:
-    bundle = pasted(P2P)
+@pytest.mark.parametrize(
+    "before", ["", "Run nvidia-smi topo -p2p r|w|n|a", "topo -p2p r, and then topo -p2p w"]
+)
+def test_grants_of_an_unknown_kind_are_not_judged(before: str) -> None:
+    bundle = pasted(f"{before}\n{P2P}")
 
     assert list(bundle.sections) == ["pasted"]
     assert bundle.paste is not None
