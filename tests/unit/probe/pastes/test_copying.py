@@ -153,6 +153,12 @@ OF_LINES = {
 }
 
 
+def test_each_begins_an_output_without_what_was_before_it() -> None:
+    for name, (text, fact) in (LINES | TABLES).items():
+        assert paste(f"{text}\n").others == (), name
+        assert fact(f"{text}\n") not in (None, [], (), {}), name
+
+
 @pytest.mark.parametrize("form", OF_ALL)
 def test_marks_around_each_line_of_an_output_change_no_fact(form: str) -> None:
     for name, (text, fact) in (LINES | TABLES).items():
