@@ -7,6 +7,8 @@ kernel's lists (aer_ratelimit, DPC).
 
 from __future__ import annotations
 
+import pytest
+
 from rigops.probe.kernel_log.parser import parse
 
 OLD = """\
@@ -132,3 +134,18 @@ def test_what_is_no_error_is_none() -> None:
 """
 
     assert not rows(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        ("PCIe Bus Error: severity=Corr>", [("0000:07:00.0", "corrected", 1)]),
+        ("AER: Corrected error message rece>", [("0000:07:00.0", "corrected", 1)]),
+        ("AER: Corrected error message received from 0000:0>", [("0000:07:00.0", "corrected", 1)]),
+        ("PCIe Bus Error: severity=Uncorrected (Non", []),
+    ],
+)
+def test_a_line_that_a_pager_cut_counts_where_its_severity_is_certain(
+    line: str, row: list[tuple[str, str, int]]
+) -> None:
+    assert rows(f"nvidia 0000:07:00.0: {line}\n") == row

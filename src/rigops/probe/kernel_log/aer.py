@@ -16,14 +16,19 @@ LinkSeverity = Literal["corrected", "nonfatal", "fatal"]
 _MOST: Final = 512  # devices of all boots, each with its kinds
 _MOST_NAMES: Final = 8
 _ADDRESS: Final = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
-_SEVERITY: Final = r"(?P<severity>Correct(?:ed|able)|Uncorrect(?:ed|able) \((?:Non-)?Fatal\))"
+# A pager may have cut off the end of the line. An uncorrected error may then be of either kind.
+_CUT: Final = r">?$"
+_SEVERITY: Final = (
+    rf"(?P<severity>Correct(?:ed|able)|C[a-z]{{0,8}}(?={_CUT})|"
+    r"Uncorrect(?:ed|able) \((?:Non-)?Fatal\))"
+)
 _LINE: Final = re.compile(
     rf"(?P<driver>[A-Za-z0-9_-]{{1,40}}) (?P<address>{_ADDRESS}): (?P<rest>.*)"
 )
 _ERROR: Final = re.compile(rf"PCIe Bus Error: (?:severity=)?{_SEVERITY}")
 _RECEIVED: Final = re.compile(
-    rf"(?:Multiple )?{_SEVERITY} error (?:message )?received(?: from|:) ?"
-    rf"(?:id=(?P<id>[0-9a-f]{{4}})|(?P<source>{_ADDRESS}))"
+    rf"(?:Multiple )?{_SEVERITY} error (?:message )?(?:rec[a-z]{{0,5}}(?: from|:)? ?"
+    rf"(?:id=(?P<id>[0-9a-f]{{4}})|(?P<source>{_ADDRESS})|[0-9a-f:.]{{0,12}}{_CUT})|[a-z]{{0,7}}{_CUT})"
 )
 _CONTAINED: Final = re.compile(r"DPC: containment event, status:")
 _VENDOR: Final = re.compile(r"device \[(?P<vendor>[0-9a-f]{4}):[0-9a-f]{4}\] error status")
@@ -105,8 +110,8 @@ class AerLog:
             self._port = _added(
                 self._received, entry, shape["driver"], address, received["severity"]
             )
-            source = received["source"] or _of_id(address, received["id"])
-            if source not in {address, f"{address[:4]}:00:00.0"}:
+            source = received["source"] or (received["id"] and _of_id(address, received["id"]))
+            if source and source not in {address, f"{address[:4]}:00:00.0"}:
                 self._port.below.add(source)
         else:
             self._describe(shape["driver"], address, rest)
@@ -145,7 +150,7 @@ def _added(
 
 
 def _kind(severity: str) -> LinkSeverity:
-    if severity.startswith("Correct"):
+    if severity.startswith("C"):
         return "corrected"
     return "nonfatal" if "Non-Fatal" in severity else "fatal"
 

@@ -13,7 +13,7 @@ _BEFORE: Final = re.compile(
     r"\s*(?:>[ \t]?){0,9}\s*"
     r"(?:<[0-9]{1,3}>(?:1 )?|(?:kern|user|daemon|syslog|auth|authpriv|cron|local[0-7]) *:"
     r"(?:emerg|alert|crit|err|warn|notice|info|debug) *: ?|"
-    r"(?:\S{1,255}: )?kern: {1,4}[a-z]{3,9}: (?=\[[0-9]{4}-))?"  # of talosctl
+    r"(?:\S{1,255}: )?kern: {1,8}[a-z]{3,9}: (?=\[[0-9]{4}-))?"  # of talosctl
 )
 _ISO: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
 _STAMP: Final = re.compile(

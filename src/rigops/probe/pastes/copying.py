@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rigops.dataclass import dataclass
@@ -12,6 +13,10 @@ _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}\x
 _HALF_AN_ESCAPE: Final = re.compile(r"\[[0-9]{1,3}(?:;[0-9]{1,3}){0,6}m(?=\S|$)", re.MULTILINE)
 _ENTITY: Final = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{2,4}|#x[0-9A-Fa-f]{2,4});")
 _IS_XML: Final = "<nvidia_smi_log"  # whose own entities are not those of a web page
+_TAG: Final = re.compile(
+    r"</?(?:details|summary|pre|code|p|br|b|strong|em|span|li|t[dr]|div|blockquote)\b[^>]{0,200}>"
+)
+_END_OF_TAGS: Final = re.compile(rf"(?<=[^\s>])(?:{_TAG.pattern})+$", re.MULTILINE)
 # Web pages set blanks and quote marks of their own, and forums set type: +- and -- become signs.
 _TYPOGRAPHY: Final = str.maketrans({
     "\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u200b": "", "\u2060": "", "\ufeff": "",
@@ -19,19 +24,48 @@ _TYPOGRAPHY: Final = str.maketrans({
     "\u2013": "--", "\u2014": "---", "\u2026": "...",
 })  # fmt: skip
 _QUOTED: Final = re.compile(
-    r"(?:[>\u2502\u2503](?! ?(?:Peer access|GPU[0-9]{1,3} = )) ?){1,9}"  # simpleP2P's own lines
+    r"\+?(?:[>\u2502\u2503](?! ?(?:Peer access|GPU[0-9]{1,3} = )) ?){1,9}"  # simpleP2P's own lines
 )
+_QUOTES: Final = frozenset(">+")
 _PANE: Final = "\u2502\u2503"  # of tmux and screen
+
+# Marks of Markdown and of prose around an output.
+_HAS_MARKS: Final = re.compile(
+    r"[`*_\"'<]|^\s*(?:[-+#|\u2022]|/{2}|[0-9])|"
+    r":[0-9a-f]{2}\.[0-7] |NVRM: |UUID: |\.[0-9]{6}\] |Verification error"
+)
+_DRESS_BEFORE: Final = re.compile(
+    r"(?:[ \t]{0,3}(?:[-*+\u2022]|[0-9]{1,6}[.):|]?|#{1,6}|/{2})[ \t]){0,3}"
+    r"(?:[ \t]{0,3}[*_\"'`]{1,6})?"
+)
+_DRESS_AFTER: Final = re.compile(r"[\"'`*_]{1,6}[.,;:!?)]{0,3}$")
+_OF_A_RULE: Final = frozenset("|:- \t")
+_MARKS_OF_CELLS: Final = " \t*_`"
+_SPAN: Final = re.compile(
+    r"(?<!`)`{1,2}(?P<ticks>[^`]{8,400})`|\*\*(?P<bold>[^*]{8,400})\*\*|\"(?P<quoted>[^\"]{8,400})\""
+)
+_AFTER_WORDS: Final = re.compile(
+    r"(?<![\w:.])(?:"
+    r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] "
+    r"(?:VGA compatible controller|3D controller|Display controller|PCI bridge)\b.{0,12}:|"
+    r"NVRM: (?:Xid \(|GPU [0-9a-f]{4}:)|\[ {0,8}[0-9]{1,8}\.[0-9]{6}\] |"
+    r"GPU [0-9]{1,3}: [^(]{1,80}\(UUID: |Verification error @ element)"
+)
+_COLUMNS: Final = 80
+_ENDS: Final = (".", "!", "?", ":")  # of a sentence
+_SLACK: Final = 8  # a mail is wrapped at 72
 _SEPARATOR: Final = re.compile(
     r"\s*(?:`{3,}.{0,40}|~{3,}.{0,40}|</?(?:details|summary|pre|code|p|br|div|blockquote)\b[^>]{0,200}>.*|"
-    r"\[/?(?:code|quote|spoiler)[^\]]{0,80}\]|[-=_*]{4,})\s*"
+    r"\[/?(?:code|quote|spoiler)[^\]]{0,80}\]|\{(?:code|noformat|quote)[^}]{0,80}\}|"
+    r"\.\. code(?:-block)?::.{0,40}|[-=_*]{4,}|:?\.{3}skipping\.{3})\s*"
 )
 _PAGER: Final = re.compile(
     r"lines [0-9]{1,9}-[0-9]{1,9}(?:/[0-9]{1,9})?(?: \(END\)| [0-9]{1,3}%)?|~|:|\(END\)|"
     r"--More--(?:\([0-9]{1,3}%\))?|[\u2500-\u257f]{4,}"
 )
 _LEFT_OUT: Final = re.compile(
-    r"\s*(?:[\[(<]?(?:\.{2,6}|snip(?:ped)?|cut|truncated|omitted)[\])>]?)\s*", re.IGNORECASE
+    r"\s*(?:[\[(<]?(?:\.{2,6}|snip(?:ped)?|cut|truncated|omitted)[\])>]?|--)\s*",  # of `grep -A`
+    re.IGNORECASE,
 )
 _AROUND: Final = re.compile(
     r"PS [A-Z]:\\.{0,200}>|[\u276f\u279c\u00bb\u03bb$#%>]{1,3}(?: *~)?|\^C|"
@@ -43,14 +77,22 @@ _BUILD_STAMP: Final = re.compile(
     r"^\ufeff?[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{7}Z ", re.MULTILINE
 )
 
-# Prefixes of docker compose, kubectl and Ray before each line of a container.
+# Prefixes of docker compose, kubectl, Ray and mpirun before each line of a container or a rank.
 _CONTAINER: Final = re.compile(
+    r"[ \t]{0,16}\[[0-9]{1,4},[0-9]{1,6}\]<std(?:out|err)>:|"
     r"\[(?:pod|container)/[^\]\s]{1,200}\] |[\w.-]{1,60} {1,40}\| |\(\w{1,40} pid=[^)]{1,80}\) "
 )
 
-# Prefixes of grep, `cat -n` and lists before a line of a log.
+# Numbers of `cat -n` and of paste sites, one a line.
+_NUMBER: Final = re.compile(
+    r"^[ \t]{0,8}(?P<number>[0-9]{1,6})(?::| ?\|)?(?:[ \t](?P<rest>.*)|$)", re.MULTILINE
+)
+_WORD: Final = re.compile(r"[A-Za-z]{4}")
+_FEWEST: Final = 3  # numbered lines
+
+# Prefixes of grep, lists and syslogd's messages to terminals before a line of a log.
 _BEFORE_A_LOG_LINE: Final = re.compile(
-    r"^(?:/[\w./-]{1,200}:)?(?:[ \t]{0,8}[0-9]{1,9}(?:[:-]|[ \t]{1,4})|[*|+-] )?`{0,2}"
+    r"^(?:/[\w./-]{1,200}:)?(?:[ \t]{0,8}[0-9]{1,9}(?:[:-]|[ \t]{1,4})|[*|+-] | ?kernel: ?)?"
     r"(?=\[ {0,8}[0-9]{1,9}\.[0-9]{3,6}\] |[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} \S|"
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\S{0,20} \S|"
     r"NVRM: |pcieport [0-9a-f]{4}:)",
@@ -105,21 +147,87 @@ def plain_lines(text: str) -> list[str]:
         text = _HALF_AN_ESCAPE.sub("", text)
     if "&" in text and _IS_XML not in text:
         text = _ENTITY.sub(lambda found: html.unescape(found[0]), text)
+    if "</" in text and _IS_XML not in text:
+        text = _END_OF_TAGS.sub("", text)
     if not text.isascii():
         text = text.translate(_TYPOGRAPHY)
-    text = _BEFORE_A_LOG_LINE.sub("", _BUILD_STAMP.sub("", text))
     for line_end in ("\r\r\n", "\r\n", "\r"):
         text = text.replace(line_end, "\n")
+    text = _BEFORE_A_LOG_LINE.sub("", _unnumbered(_BUILD_STAMP.sub("", text)))
     return [
-        _unquoted(line) if (line and not line.isascii()) or line[:1] == ">" else line
+        _unquoted(line) if (line and not line.isascii()) or line[:1] in _QUOTES else line
         for line in text.split("\n")
     ]
+
+
+def _unnumbered(text: str) -> str:
+    """Where lines that follow each other count on. Rows of a matrix do too, and have no words."""
+    pieces: list[str] = []
+    at = 0
+    for run in _numbered(text):
+        first = int(run[0]["number"])
+        counts_on = all(int(one["number"]) == number for number, one in enumerate(run, first))
+        if (
+            len(run) >= _FEWEST
+            and counts_on
+            and any(_WORD.search(one["rest"] or "") for one in run)
+        ):
+            pieces += [text[at : run[0].start()], "\n".join(one["rest"] or "" for one in run)]
+            at = run[-1].end()
+    return "".join([*pieces, text[at:]])
+
+
+def _numbered(text: str) -> Iterator[list[re.Match[str]]]:
+    """Lines that begin with a number, and follow each other."""
+    run: list[re.Match[str]] = []
+    for found in _NUMBER.finditer(text):
+        if run and found.start() != run[-1].end() + 1:
+            yield run
+            run = []
+        run.append(found)
+    if run:
+        yield run
 
 
 def _unquoted(line: str) -> str:
     quoted = _QUOTED.match(line)
     line = line[quoted.end() :] if quoted else line
     return line[:-1].rstrip() if line.endswith(tuple(_PANE)) else line
+
+
+def undressed(line: str) -> tuple[str, list[str]]:
+    """The line without what is around it: marks of Markdown, quotation, words before an output.
+
+    Empty where nothing is; and each text in back-ticks or quote marks within it.
+    """
+    if not _HAS_MARKS.search(line):
+        return "", []
+    *spans, plain = [one.strip() for one in _TAG.split(line) if one.strip()] or [""]
+    if plain[:1] == plain[-1:] == "|":
+        cells = (cell.strip(_MARKS_OF_CELLS) for cell in plain.strip("|").split("|"))
+        whole = "  ".join(cells)
+    else:
+        whole = _DRESS_BEFORE.sub("", plain, count=1)
+        if whole != plain:
+            whole = _DRESS_AFTER.sub("", whole)
+    found = list(_SPAN.finditer(plain))
+    output = _AFTER_WORDS.search(whole)
+    if output and not any(output[0] in one[0] for one in found):
+        whole = whole[output.start() :]
+    spans += [one["ticks"] or one["bold"] or one["quoted"] for one in found]
+    return whole if whole != line.strip() else "", [one.strip() for one in spans]
+
+
+def is_rule_of_table(line: str) -> bool:
+    return "-" in line and "|" in line and set(line) <= _OF_A_RULE
+
+
+def goes_on(before: Sequence[str], line: str) -> bool:
+    """Whether a mail program or a narrow terminal broke the last line before this one."""
+    if any(len(one) > _COLUMNS for one in before):
+        return False
+    end, word = before[-1], line.split(None, 1)[0]
+    return len(end) + 1 + len(word) + _SLACK > _COLUMNS and not end.endswith(_ENDS)
 
 
 def is_pagers(line: str) -> bool:

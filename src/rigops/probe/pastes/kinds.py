@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.probe.kernel_log import stamps
 from rigops.probe.kernel_log.parser import REST_OF_LINE
 from rigops.probe.kernel_log.words import is_relevant, looks_like_the_kernel
+from rigops.probe.smi.text import PIECE as PIECE_OF_QUERY
 
 _BLANK: Final = r"\s*$"
 _ADDRESS: Final = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
@@ -67,7 +69,12 @@ XML: Final = _kind(
 QUERY: Final = _kind(
     "nvidia-smi -q", SMI,
     rf"=+\s*NVSMI LOG\s*=+|GPU {_ADDRESS}\s*$|(?:Attached GPUs|Timestamp|Driver Version) +: ",
-    r"[A-Z][A-Za-z ]{2,40} +: |[ \t]{2,}[A-Z][^:]{1,60} : ", r"[ \t]{2,}\S",
+    r"[A-Z][A-Za-z ]{2,40} +: |[ \t]{2,}[A-Z][^:]{1,60} : |" + PIECE_OF_QUERY,
+    r"[ \t]{2,}\S",
+)  # fmt: skip
+PIECE: Final = _kind(
+    QUERY.name, SMI, PIECE_OF_QUERY, r"\s*[A-Z][A-Za-z0-9 ()/.-]{1,40}(?: +: |\s*$)",
+    r"[ \t]{2,}\S", has=r".{0,60} : ",
 )  # fmt: skip
 TABLE: Final = _kind(
     "nvidia-smi", SMI, r"\+[-=]{20,}|\| NVIDIA-SMI |\|\s{1,4}[0-9]{1,3}  \S", r"[+|]",
@@ -116,7 +123,10 @@ MATRIX: Final = _kind(
 LSPCI: Final = _kind(
     "lspci", "lspci",
     r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] (?:[A-Z0-9][^:]{1,80}|\"|[0-9a-f]{4}):|"
-    r"[ |]*[-+\\]{1,3}\[[0-9a-f]{4}:[0-9a-f]{2}",
+    r"[ |]*[-+\\]{1,3}\[[0-9a-f]{4}:[0-9a-f]{2}|"
+    # Of a grep.
+    r"\s*(?:LnkCap2?|LnkSta2?|LnkCtl[23]?|ACSC(?:ap|tl)|DevCap2?|DevCtl2?|DevSta|UE(?:Sta|Msk)|"
+    r"CE(?:Sta|Msk)|SltCap|SltSta|SltCtl|RootC(?:tl|ap)):\s",
     r"\s+(?:Subsystem|Control|Status|Latency|Interrupt|NUMA|IOMMU|Region [0-9]|"
     r"Memory (?:at|behind)|I/O (?:ports|behind)|Expansion ROM|Bus|Capabilities|"
     r"(?:Dev|Lnk|Slt|Rt|Root|ACS|UE|CE)[A-Z]|Kernel (?:driver|modules)|Flags|"
@@ -196,6 +206,7 @@ _NUMBERS: Final = r"\s*[0-9]{1,3}(?:\s+[0-9.]{1,12}|\s+N/A|\s+X)+\s*$"
 KINDS: Final = (
     XML,
     QUERY,
+    PIECE,
     TABLE,
     ROWS,
     PYTORCH,
@@ -237,7 +248,8 @@ KINDS: Final = (
     _kind(
         "gpu_burn", "gpu-burn",
         r"Using compare file|Burning for [0-9]{1,9} seconds|Run length not specified|"
-        r"[0-9.]{1,6}%\s+proc'd:|Tested [0-9]{1,3} GPUs:|Initialized device",
+        r"[0-9.]{1,6}%\s+proc'd:|Tested [0-9]{1,3} GPUs:|Initialized device|"
+        r"No clients are alive!|\s*GPU [0-9]{1,3}: (?:OK|FAULTY)\s*$",
         r"\s*GPU [0-9]{1,3}: |\s+Summary at|Results are |Size of each|Killing process|Freed memory|"
         r"Uninitted|done|Couldn't init|No clients are alive|FAILURE:|.{0,80}DIED!",
         is_joined=True,
@@ -248,7 +260,9 @@ KINDS: Final = (
         "p2pBandwidthLatencyTest", "p2p-bandwidth-test",
         r"\[P2P \(Peer-to-Peer\)|Device: ?[0-9]{1,3}, |Device=[0-9]{1,3} CAN|"
         r"P2P Connectivity Matrix|(?:Uni|Bi)directional P2P=|P2P=(?:En|Dis)abled Latency|"
-        r"\[.{0,80}simpleP2P.{0,5}\] - Starting|CUDA-capable device count",
+        r"\[.{0,80}simpleP2P.{0,5}\] - Starting|CUDA-capable device count|"
+        r"Verification error @ element|cudaMemcpyPeer / cudaMemcpy between|"
+        r"(?:> )?Peer access from .{1,120} -> |Enabling peer access between GPU",
         r"\s*D\\D\s|\s*[GC]PU(?:\s+[0-9]{1,3})+\s*$|\*\*\*NOTE|So you can see|NOTE: The CUDA|"
         r"Peer access from |Two or more GPUs|Peer to Peer access|CUDA error|"
         r"Checking |Enabling |Allocating |Creating |cudaMemcpy|Preparing |Run kernel|Copy data|"
@@ -268,7 +282,9 @@ KINDS: Final = (
         "nccl-tests", "nccl-tests",
         r"#?\s*nThread [0-9]{1,4} nGpus|#\s+Using devices|#\s+Rank\s+[0-9]|#\s+size\s+count|"
         r"#? ?(?:Out of bounds values|Avg bus bandwidth)|# nccl-tests|"
-        r".{0,120}?Test (?:NCCL|CUDA) failure",
+        r".{0,120}?Test (?:NCCL|CUDA) failure|"
+        r"\s*[0-9]{1,20}\s+[0-9]{1,20}\s+(?:float|half|double|bfloat16|u?int(?:8|32|64)|fp8_?\w{3,8})"
+        r"(?:\s+[a-z]{3,6})?(?:\s+-?[0-9]{1,4})?(?:\s+[0-9.]{1,12}){3}\s+(?:[0-9]|N/A)",
         r"\s*(?:Using devices|Rank\s|size\s+count|\(B\)\s|out-of-place|\.\. \S{1,80} pid)|#|"
         r"\s*[0-9]{1,20}\s+[0-9]{1,20}\s+[a-z]{3,8}[0-9]{0,2}\s|\s+Rank\s+[0-9]",
         is_joined=True,
@@ -318,6 +334,36 @@ _NO_MODULE: Final = re.compile(
     r"(?::\s| [0-9a-f]{4}:[0-9a-f]{2}:))|"
     r"[a-z0-9_]{2,40} +[0-9]{3,9} +-?[0-9]{1,4}(?: |$)"  # of lsmod
 )
+
+
+# Of kinds whose lines look like prose, those that marks of Markdown or of prose may be around. None
+# where people write in prose what to set.
+_CERTAIN: Final[Mapping[str, re.Pattern[str] | None]] = {
+    LOG.section: re.compile(
+        r"NVRM: |[a-z0-9_-]{1,40} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |"
+        r"(?:\{[0-9]{1,9}\})?\[Hardware Error\]|INFO: task \S{1,80} blocked"
+    ),
+    "apt-output": re.compile(
+        r"[EW]: |Err:[0-9]|dpkg: error|Errors were encountered|Error! |Sub-process |"
+        r"The following packages have unmet|"
+        r"modprobe: (?:ERROR|FATAL)|ERROR \(dkms|ERROR: (?:Unable|An|Failed) |"
+        r".{1,200}:[0-9]{1,6}:[0-9]{1,6}: (?:fatal )?error: "
+    ),
+    "bootloader": None,
+    "os-release": None,
+    "proc-cmdline": None,
+}
+
+
+def is_certain(kind: Kind, line: str) -> bool:
+    """Whether it is of that kind within prose too."""
+    pattern = _CERTAIN.get(kind.section, kind.begins)
+    if kind is LOG:
+        stamped = stamps.read(line)
+        return is_relevant(line) and (
+            stamped.form is not None or (pattern and pattern.match(stamped.message)) is not None
+        )
+    return pattern is not None and pattern.match(line) is not None
 
 
 def is_log_line(line: str) -> bool:

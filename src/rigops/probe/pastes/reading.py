@@ -17,13 +17,16 @@ from rigops.probe.kernel_log import stamps
 from rigops.probe.pastes import journal
 from rigops.probe.pastes.copying import (
     decoded,
+    goes_on,
     is_no_output,
     is_pagers,
+    is_rule_of_table,
     leaves_out,
     margin_of,
     parts_outputs,
     plain_lines,
     typed_command,
+    undressed,
 )
 from rigops.probe.pastes.kinds import (
     COMMAND_LINE,
@@ -32,10 +35,12 @@ from rigops.probe.pastes.kinds import (
     KINDS,
     LIST,
     LOG,
+    LSPCI,
     MATRIX,
     NCCL_LOG,
     NVBANDWIDTH_JSON,
     NVLINK,
+    PIECE,
     PYTORCH,
     QUERY,
     ROWS,
@@ -44,18 +49,23 @@ from rigops.probe.pastes.kinds import (
     UNAME,
     XML,
     Kind,
+    is_certain,
     is_log_line,
 )
 from rigops.probe.sections import nvidia_smi_xml
 from rigops.probe.sections.pasted import SECTION as PASTED
 
 _LETTERS: Final = {"r": "read", "w": "write", "n": "nvlink", "a": "atomics"}
-_LETTER: Final = re.compile(r"topo\b.*?\s(?:-p2p|--p2pstatus)[ =]([rwna])\b")
+_LETTER: Final = re.compile(r"topo\b.*?\s(?:-p2p|--p2pstatus)[ =]([rwna])\b(?![|/])")
 _BOOT_BEFORE: Final = re.compile(r"journalctl\b.*?\s(?:-b|--boot)[ =]?-[1-9]")
 _ROW: Final = re.compile(r"\s*GPU[0-9]{1,3}\s+(?=\S)(?!GPU)(.*)")
 _GRANTS: Final = frozenset({"OK", "CNS", "TNS", "GNS", "NS", "DR", "U"})
 _ONLY_OF_COPIES: Final = frozenset({"CNS", "TNS", "GNS"})  # not of NVLink
-_RICHEST: Final = (PYTORCH, LIST, ROWS, TABLE, QUERY, XML)
+_RICHEST: Final = (PIECE, PYTORCH, LIST, ROWS, TABLE, QUERY, XML)
+_BROKEN: Final = frozenset({LOG.section, LSPCI.section, COMMAND_LINE.section})  # by mails
+_LONGEST: Final = 1000  # of a line that was broken
+_MOST_MARKED: Final = 20_000  # lines: no prose is longer
+_LINES_BEFORE: Final = 20  # that are no wider, where one was broken
 _PREVIOUS: Final = "kernel-log-previous"
 _LOGS: Final = frozenset({LOG.section, _PREVIOUS})  # nobody sees them without the right to
 _LOST: Final = re.compile(
@@ -80,10 +90,12 @@ class Part:
     lines: list[str] = field(default_factory=list)
     is_last: bool = False  # the text ends in its last line
     has_gap: bool = False  # lines were left out
+    broken: int = 0  # lines that are joined to those before
+    is_dressed: bool = False  # marks of Markdown or of prose were around its first line
 
     @property
     def last(self) -> int:
-        return self.first + len(self.lines) - 1
+        return self.first + len(self.lines) + self.broken - 1
 
     def inner(self, line: str) -> str:
         return line.removeprefix(self.margin)
@@ -160,6 +172,7 @@ class _Splitter:
         self.by_host: dict[str | None, list[str]] = defaultdict(list)  # all lines
         self._current: Part | None = None
         self._command = ""
+        self._marked = 0  # lines with marks around them or within them
         self._host: str | None = None
         self._nccl: Part | None = None  # its lines come between those of other outputs
 
@@ -174,6 +187,7 @@ class _Splitter:
             return
         elif parts_outputs(line):
             self.close()
+            self._take_dressed(number, line)
         elif leaves_out(line):
             self._leave_out()
         elif (typed := typed_command(line)) is not None:
@@ -264,16 +278,61 @@ class _Splitter:
             found = COMMAND_LINE, ""
         if found is None and "uname -r" in self._command and UNAME.begins.match(line):
             found = UNAME, ""
-        self.close()
-        if found is None:
-            if not is_no_output(line):
-                self.others.append(_unrecognized(number, line))
+        if found is None and (self._join(line) or self._take_dressed(number, line)):
             return
-        kind, margin = found
+        self.close()
+        if found:
+            self._open(number, line, *found)
+        elif not is_no_output(line):
+            self.others.append(_unrecognized(number, line))
+            if "-p2p" in line and len(set(_LETTER.findall(line))) == 1:
+                self._command = line  # that prose names
+
+    def _open(
+        self, number: int, line: str, kind: Kind, margin: str, *, is_dressed: bool = False
+    ) -> None:
+        lines = [line.removeprefix(margin)]
         self._current = Part(
-            kind, number, margin, self._command, self._host, [line.removeprefix(margin)]
+            kind, number, margin, self._command, self._host, lines, is_dressed=is_dressed
         )
         self._command = "" if kind in {COMMAND_LINE, UNAME} else self._command
+
+    def _join(self, line: str) -> bool:
+        """The rest of a long line that was broken, to its beginning."""
+        current, before = self._current, self.by_host[self._host][-_LINES_BEFORE - 1 : -1]
+        if not (current and current.kind.section in _BROKEN and current.lines[-1]):
+            return False
+        if len(current.lines[-1]) > _LONGEST or not goes_on(before, line):
+            return False
+        current.lines[-1] = f"{current.lines[-1].rstrip()} {line.strip()}"
+        current.broken += 1
+        return True
+
+    def _take_dressed(self, number: int, line: str) -> bool:
+        """A line with marks around it; or within prose, where each output is one of its own."""
+        if self._marked == _MOST_MARKED:
+            return False
+        whole, spans = undressed(line)
+        self._marked += bool(whole or spans)
+        current = self._current
+        is_row = whole and current and current.is_dressed
+        if is_row and (is_rule_of_table(line) or self._continues(whole)):
+            return True
+        if found := self._certain_kind(whole):
+            self.close()
+            self._open(number, whole, *found, is_dressed=True)
+            return True
+        in_prose = [(one, found) for one in spans if (found := self._certain_kind(one))]
+        for span, found in in_prose:
+            self.close()
+            self._open(number, span, *found)
+        if in_prose:
+            self.close()
+        return bool(in_prose)
+
+    def _certain_kind(self, line: str) -> tuple[Kind, str] | None:
+        found = self._kind(line)
+        return found if found and is_certain(found[0], line.removeprefix(found[1])) else None
 
     @staticmethod
     def _kind(line: str) -> tuple[Kind, str] | None:

@@ -241,7 +241,7 @@ def read_card(output: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
         **{one.name: one.metadata[_READ](found) for one in fields(SmiGpu) if _READ in one.metadata},
     )
     # A list (-L) has no addresses, and the quote of it in collect_env no UUIDs.
-    is_named = where or card.uuid or output.leaves.keys() == {"product_name"}
+    is_named = where or card.uuid or output.is_piece or output.leaves.keys() == {"product_name"}
     return card, tuple(found.unparsed if is_named else (*found.unparsed, output.line))
 
 

@@ -48,6 +48,7 @@ class CardOutput:
     processes: list[dict[str, Leaf]] = field(default_factory=list)
     clocks: list[tuple[str, str]] = field(default_factory=list)  # that it lists: tag and value
     is_closed: bool = False
+    is_piece: bool = False  # without its head, which names the address
 
 
 @dataclass
@@ -65,6 +66,11 @@ class SmiOutput:
             self.cards.append(card)
         else:
             self.outside.append(line)
+        return card
+
+    def begin_piece(self, line: str) -> CardOutput:
+        card = self.begin_card(line, "")
+        card.is_piece = True
         return card
 
 

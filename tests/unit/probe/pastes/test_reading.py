@@ -118,7 +118,7 @@ def test_what_copying_adds_is_taken_off(dressed: str) -> None:
 def test_a_prompt_parts_outputs(prompt: str) -> None:
     bundle = pasted(f"{prompt}nvidia-smi topo -p2p w\n{P2P}{prompt}cat /proc/cmdline\nquiet\n")
 
-    assert list(bundle.sections) == ["nvidia-smi-p2p-write", "proc-cmdline"]
+    assert list(bundle.sections) == ["nvidia-smi-p2p-write", "proc-cmdline", "pasted"]
     assert bundle.paste is not None
     assert bundle.paste.others == ()
 
@@ -206,7 +206,7 @@ def test_the_boot_before_is_not_this_one() -> None:
 
     found = HostSnapshot(bundle)[kernel_log.SECTION].or_empty.xids
     assert [one.entry.boot for one in found] == [-1]
-    assert list(asked_for.sections) == ["kernel-log-previous"]
+    assert list(asked_for.sections) == ["kernel-log-previous", "pasted"]
 
 
 def test_only_what_shows_its_end_is_complete() -> None:
@@ -214,7 +214,9 @@ def test_only_what_shows_its_end_is_complete() -> None:
     cut = pasted(TOPOLOGY.partition("GPU1\tPHB")[0])
 
     complete = {name: one.is_complete for name, one in whole.sections.items()}
-    assert complete == {"proc-cmdline": True, "nvidia-smi-topo": True, "kernel-log": False}
+    assert complete == {
+        "proc-cmdline": True, "nvidia-smi-topo": True, "kernel-log": False, "pasted": True
+    }  # fmt: skip
     assert not cut.sections["nvidia-smi-topo"].is_complete
 
 
@@ -224,6 +226,8 @@ def test_only_what_shows_its_end_is_complete() -> None:
         (f"$ nvidia-smi topo -p2p r\n{P2P}", "nvidia-smi-p2p-read"),
         (f"me@rig:~$ nvidia-smi topo -p2p w\n{P2P}", "nvidia-smi-p2p-write"),
         (f"nvidia-smi topo -p2p n\n{P2P}", "nvidia-smi-p2p-nvlink"),
+        (f"### nvidia-smi topo -p2p w\n```\n{P2P}```\n", "nvidia-smi-p2p-write"),
+        (f"Output of `nvidia-smi topo -p2p w`:\n\n{P2P}", "nvidia-smi-p2p-write"),
         (P2P.replace("OK", "CNS"), "nvidia-smi-p2p-read"),
         (TOPOLOGY, "nvidia-smi-topo"),
     ],
@@ -232,7 +236,7 @@ def test_a_matrix_is_what_was_asked_for(text: str, section: str) -> None:
     bundle = pasted(text)
     answers = HostSnapshot(bundle)
 
-    assert list(bundle.sections) == [section]
+    assert list(bundle.sections) == [section, "pasted"]
     assert answers[nvidia_smi_topo.SECTION].or_empty.gpus == (
         (0, 1) * (section == "nvidia-smi-topo")
     )
@@ -240,10 +244,13 @@ def test_a_matrix_is_what_was_asked_for(text: str, section: str) -> None:
         assert len(answers[nvidia_smi_p2p.READ].or_empty.cells) == len(["0-1", "1-0"])
 
 
-def test_grants_of_an_unknown_kind_are_not_judged() -> None:
-    bundle = pasted(P2P)
+@pytest.mark.parametrize(
+    "before", ["", "Run nvidia-smi topo -p2p r|w|n|a", "topo -p2p r, and then topo -p2p w"]
+)
+def test_grants_of_an_unknown_kind_are_not_judged(before: str) -> None:
+    bundle = pasted(f"{before}\n{P2P}")
 
-    assert dict(bundle.sections) == {}
+    assert list(bundle.sections) == ["pasted"]
     assert bundle.paste is not None
     assert "of reads, writes or NVLink?" in bundle.paste.recognized[0]
 
@@ -300,7 +307,7 @@ def test_nothing_is_made_of_prose() -> None:
         "See 2024-01-02 for more.\n> quoted\n# A heading\n- a list\n"
     )
 
-    assert read([("post.txt", text.encode())], host="post") is None
+    assert recognized(pasted(text)) == []
 
 
 def test_the_journal_as_objects_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +372,7 @@ def test_a_log_line_below_collect_env_is_of_the_kernel_log() -> None:
 
 @pytest.mark.parametrize("line", ["3.14.1", "6.8.0-45-generic"])
 def test_a_number_alone_is_no_kernel(line: str) -> None:
-    assert read([("post.txt", f"{line}\n".encode())], host="post") is None
+    assert recognized(pasted(f"{line}\n")) == []
 
 
 def test_a_log_of_a_build_service_is_read_without_its_stamps() -> None:
