@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
@@ -36,6 +37,7 @@ _MODULES = re.compile(
     r"[Vv]ersion mismatch: nvidia(?:-modeset)?(?:\.ko)?\([0-9.]{1,20}\) "
     r"nvidia-(?:modeset|drm)(?:\.ko)?\([0-9.]{1,20}\)"
 )
+_NUMBER = re.compile(r"\b[1-9][0-9]{2}\.[0-9]{2,3}(?:\.[0-9]{2,3})?\b")
 _WHY = (
     "The kernel keeps the module it has loaded until it is unloaded, while an update replaces the "
     "files at once. Programs that find libraries of another version than the module fail."
@@ -180,6 +182,7 @@ def _differs(examined: Examined, installed: set[str], evidence: tuple[Evidence, 
         f"driver {loaded} is loaded, and {others} is installed"
         if loaded and others
         else "the loaded driver and the libraries of programs are of different versions"
+        + _named(loaded, evidence)
     )
     return Finding(
         "fail",
@@ -188,6 +191,13 @@ def _differs(examined: Examined, installed: set[str], evidence: tuple[Evidence, 
         why=_WHY,
         fix=_fix(examined, installed),
     )
+
+
+def _named(loaded: str | None, complaints: Sequence[Evidence]) -> str:
+    """The versions in the complaints, the loaded one first; NVML may name its branch alone."""
+    found = {number for one in complaints for number in _NUMBER.findall(one.line)} | {loaded or ""}
+    whole = {one for one in found if one and not any(o != one and o.startswith(one) for o in found)}
+    return f": {', '.join(sorted(whole, key=lambda one: (one != loaded, one)))}" if whole else ""
 
 
 def _fix(examined: Examined, installed: set[str]) -> Fix:
