@@ -37,15 +37,15 @@ def _judged(bundle: Bundle, check: Check, finding: Finding) -> Finding:
     by = next((name for name in (finding.judged_by, *cited, *sections) if name in sections), "")
     if finding.status != "unknown":
         return replace(finding, judged_by=by)
-    if _is_pasted(bundle, check):
+    if _is_pasted(bundle, check, finding):
         return replace(finding, judged_by=by, essential=True)
     return replace(
         finding, status="skipped", summary=NOT_DECIDED, why=finding.summary, fix=None, data={}
     )
 
 
-def _is_pasted(bundle: Bundle, check: Check) -> bool:
+def _is_pasted(bundle: Bundle, check: Check, finding: Finding) -> bool:
     """Whether what cannot be judged is in the paste."""
     is_cut = bundle.paste is not None and bool(bundle.paste.cut) and check.id == "gpu.count"
-    programs = _PROGRAMS.intersection(section.name for section in check.needs)
-    return is_cut or not programs.isdisjoint(bundle.sections)
+    of_programs = _PROGRAMS.intersection(section.name for section in check.needs)
+    return is_cut or bool(of_programs.intersection(bundle.sections) and finding.evidence)

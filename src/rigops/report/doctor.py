@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rigops.doctor.host_report import HostReport
 
 _MOST_UNKNOWN: Final = 2  # of more, only the ids
+_MOST_IDS: Final = 8  # -v names all
 _QUIET: Final[tuple[Status, ...]] = ("ok", "skipped")
 _ROW_STATUS: Final = {"fail": "fail", "unknown": "unknown", "warn": "warn"}
 _TO_FIX: Final[tuple[Status, ...]] = ("fail", "warn", "unknown")
@@ -142,7 +143,9 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
     for status, few in (("unknown", brief), ("info", infos)):
         ids = list(dict.fromkeys(one.id for one in few))
         if ids:
-            line = clipped(f"  {status:<{columns[0]}}  {len(ids)}: {', '.join(ids)}", width)
+            left = len(ids[_MOST_IDS:])
+            named = ", ".join((*ids[:_MOST_IDS], *([f"and {left} more"] if left else [])))
+            line = clipped(f"  {status:<{columns[0]}}  {len(ids)}: {named}", width)
             yield line.replace(status, colored(status, status), 1)
     worse = {one.id for one in host.findings if one.status not in _QUIET}
     counts = [

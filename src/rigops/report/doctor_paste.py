@@ -98,4 +98,4 @@ def _without_repeats(summaries: Sequence[str]) -> Iterator[str]:
     yield from (one for one, shape in shapes.items() if shape is None)
     for lines, same in grouped(filter(None, shapes.values()), lambda shape: shape["lines"]).items():
         *others, last = sorted((shape["what"] for shape in same), key=len)
-        yield f"in {lines} no {', '.join(others)} or {last}" if others else same[0][0]
+        yield f"in {lines}: no {', '.join(others)} or {last}" if others else same[0][0]

@@ -53,7 +53,7 @@ def test_a_paste_is_answered_on_one_page_without_a_list_of_ids(
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
-        ("healthy-log", ["in these 8 lines, from the boot on no Xid,"]),
+        ("healthy-log", ["in these 8 lines, from the boot on: no Xid,"]),
         ("nccl-tests-healthy", ["collectives of 3 sizes computed the right values, up to 8.42"]),
         ("mixed-bench-and-burn-healthy", ["2 cards computed without an error, up to 73"]),
         ("topo-healthy-nvlink", ["2 cards, NV4 between them"]),
@@ -136,8 +136,8 @@ def test_the_one_command_fits_the_finding(
 def test_a_fix_is_whole_and_the_versions_stand_in_the_summary(rigops: Rigops) -> None:
     text = " ".join(" ".join(said(rigops, PASTES / "api-mismatch-after-update.txt")).split())
 
-    assert "of different versions: 535.129.03, 535.183.01 fix: reboot: `systemctl reboot`; " in text
-    assert "the module of the new version is loaded then (by hand)" in text
+    assert "the loaded driver (535.129.03) and the libraries of programs (535.183.01) are" in text
+    assert "fix: reboot: `systemctl reboot`; the module of the new version is" in text
 
 
 def test_verbose_counts_what_the_paste_does_not_show(rigops: Rigops) -> None:

@@ -430,7 +430,7 @@ def _is_complete(part: Part) -> bool:
     if part.has_gap:
         return False
     if part.kind is MATRIX:
-        rows = [line for line in part.lines if _ROW.match(line)]
+        rows = [line for line in part.lines[1:] if _ROW.match(line)]  # after the head
         columns = part.lines[0].split("CPU", 1)[0].split()
         return len(rows) == len([one for one in columns if one.startswith("GPU")])
     return (
