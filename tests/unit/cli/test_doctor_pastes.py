@@ -145,3 +145,15 @@ def test_verbose_counts_what_the_paste_does_not_show(rigops: Rigops) -> None:
 
     assert re.search(r"skipped \d+ checks, of which the paste shows nothing", answer.out)
     assert not _IDS.search(answer.out)
+
+
+def test_of_a_log_with_errors_of_another_device_it_is_not_said_that_it_has_none(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    line = "nvme 0000:02:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver)"
+    (tmp_path / "post.txt").write_text(f"[    2.000000] {line}\n")
+
+    answer = rigops("doctor", "--from", str(tmp_path / "post.txt"), "--json")
+    found = [one for one in answer.json()["hosts"][0]["findings"] if one["id"] == "pci.aer.corr"]
+
+    assert {one["status"] for one in found} == {"info"}

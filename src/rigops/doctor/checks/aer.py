@@ -112,7 +112,9 @@ def _with_the_rest(
     examined: Examined, found: list[Finding], kinds: Collection[Kind], summary: str
 ) -> list[Finding]:
     """Errors of other devices alone leave the question open how the cards' links are."""
-    if any(one.why != _WHY_OF_OTHERS for one in found):
+    if any(one.why != _WHY_OF_OTHERS for one in found) or (
+        found and examined.snapshot.bundle.paste
+    ):
         return found
     return [*found, _clean(examined, kinds, summary)]
 
