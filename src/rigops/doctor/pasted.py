@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle
 
 NOT_DECIDED: Final = "no output in the paste decides it"
-_NOTHING: Final = "nothing in the paste can be judged for itself"
+_NOTHING: Final = "nothing in this paste can be judged"
 _PROGRAMS: Final = frozenset(section.name for section in PASTED) - {ALL_LINES.name}
 
 

@@ -108,7 +108,7 @@ def test_json_has_every_check_and_calls_skipped_what_the_paste_does_not_show(
 def test_only_of_a_check_that_nothing_pasted_decides_is_unknown(rigops: Rigops) -> None:
     answer = rigops("doctor", "--from", str(PASTES / "healthy-log.txt"), "--only", "btrfs.space")
 
-    assert "unknown  btrfs.space  nothing in the paste can be judged" in answer.out
+    assert "unknown  btrfs.space  nothing in this paste can be judged" in answer.out
     assert answer.code == 3
 
 

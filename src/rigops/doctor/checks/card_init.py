@@ -106,7 +106,7 @@ def init(examined: Examined) -> Finding | list[Finding]:
         return Finding("skipped", views.NO_GPU)
     if driver_state.loaded(examined).is_loaded is False:
         return Finding("skipped", driver_state.NOT_LOADED)
-    return kernel_logs.clean(examined.snapshot, "card that did not start")
+    return kernel_logs.clean(examined.snapshot, "failed start of a card")
 
 
 def _by_card(examined: Examined, pattern: re.Pattern[str]) -> dict[str, list[_Entry]]:
