@@ -24,7 +24,6 @@ from rigops.probe.snapshot import HostSnapshot
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.doctor.check import Check
-    from rigops.doctor.finding import Finding
     from rigops.inventory.spec import RigSpec
     from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section
@@ -108,14 +107,13 @@ class Examiner:
             duration_ms=collected.duration_ms + round((time.monotonic() - began) * 1000),
             facts=summary(snapshot, catalog),
             findings=tuple(findings),
-            notes=(*collected.notes, *self._of_paste(bundle, findings)),
+            notes=(*collected.notes, *(notes.of_paste(bundle.paste) if bundle.paste else ())),
             unparsed=notes.unparsed(snapshot),
+            is_paste=bundle.paste is not None,
+            decided_by=notes.command_for_more(bundle.sections, findings, self._checks)
+            if bundle.paste
+            else "",
         )
-
-    def _of_paste(self, bundle: Bundle, findings: Sequence[Finding]) -> Sequence[str]:
-        if bundle.paste is None:
-            return ()
-        return notes.of_paste(bundle.paste, bundle.sections, findings, self._checks)
 
 
 def find_check(word: str, option: str) -> Check:

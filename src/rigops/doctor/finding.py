@@ -56,7 +56,10 @@ def fix_by_hand(text: str) -> Fix:
 
 @dataclass(frozen=True)
 class Finding:
-    """`id` and `essential` (an unknown that leaves the whole host unknown) come from the check."""
+    """`id` and `essential` (an unknown that leaves the whole host unknown) come from the check.
+
+    `judged_by`: of a paste, the section.
+    """
 
     status: Status
     summary: str
@@ -68,6 +71,7 @@ class Finding:
     fix: Fix | None = None
     data: Mapping[str, object] = field(default_factory=dict)
     essential: bool = False
+    judged_by: str = ""
 
     def as_json(self) -> dict[str, object]:
         document: dict[str, object] = {

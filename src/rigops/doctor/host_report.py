@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 SCHEMA = "rigops.doctor/1"
+MORE: Final = "more would be decided by"
 Source = Literal["ssh", "local", "bundle"]
 HostStatus = Literal["fail", "unknown", "warn", "ok"]
 WORST_FIRST: Final[tuple[HostStatus, ...]] = ("fail", "unknown", "warn", "ok")
@@ -41,6 +42,8 @@ class HostReport:
     error: HostError | None = None
     notes: tuple[str, ...] = ()
     unparsed: Mapping[str, int] = field(default_factory=dict)
+    is_paste: bool = False
+    decided_by: str = ""  # of a paste: the command whose output would decide more
 
     @property
     def status(self) -> HostStatus:
@@ -55,7 +58,7 @@ class HostReport:
             "duration_ms": self.duration_ms,
             "facts": dict(self.facts),
             "findings": [finding.as_json() for finding in self.findings],
-            "notes": list(self.notes),
+            "notes": [*self.notes, *([f"{MORE}: {self.decided_by}"] if self.decided_by else [])],
             "unread": dict(self.unparsed),
         }
         if self.error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from rigops.doctor.pasted import NOT_DECIDED
 from rigops.probe.bundle import MOST_LINES
 from rigops.probe.registry import PASTED, SECTIONS
 
@@ -15,6 +16,25 @@ if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle, Paste
     from rigops.probe.snapshot import HostSnapshot
 
+_LOG: Final = "kernel-log"
+_OF_DRIVER: Final = "sudo dmesg | grep -i -e NVRM -e nvidia"
+_NO_CARD: Final = ("gpu.count", "gpu.init", "gpu.lost", "drv.loaded", "drv.gsp")
+# By finding, or by its group: the sections that say more of it, the best first.
+_ASKED: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(_NO_CARD, (_LOG, "lspci")),
+    "xid": ("lspci", "nvidia-smi-xml"),
+    "pci": ("lspci", _LOG),
+    "bar1": (_LOG, "lspci"),
+    "iommu": ("proc-cmdline", "lspci", "nvidia-smi-topo"),
+    "bench": ("nvidia-smi-topo", "lspci", _LOG),
+    "nccl": ("nvidia-smi-topo", "nvidia-smi-p2p-read", _LOG),
+    "p2p": ("nvidia-smi-topo", "lspci"),
+    "cuda": ("nvidia-smi-xml", _LOG),
+    "container": ("nvidia-smi-xml", _LOG),
+    "pkg": ("dkms", "packages"),
+    "drv": ("dkms", "packages", _LOG),
+    **dict.fromkeys(("ram", "cpu", "disk", "host", "clk", "pwr", "tmp"), (_LOG,)),
+}
 _SLOW_LOGIN_S: Final = 1.0
 _SHOWN: Final = 60
 
@@ -23,13 +43,13 @@ def of_bundle(bundle: Bundle) -> list[str]:
     return [*_without_root(bundle), *_out_of_time(bundle)]
 
 
-def of_paste(
-    paste: Paste, collected: Collection[str], findings: Iterable[Finding], checks: Iterable[Check]
-) -> list[str]:
-    """`collected` are the sections that the paste held."""
-    from rigops.probe.pastes.kinds import COMMANDS  # noqa: PLC0415 - for pastes only
-
-    found = [f"recognized: {', '.join(paste.recognized)}"]
+def of_paste(paste: Paste) -> list[str]:
+    places: dict[str, list[str]] = defaultdict(list)
+    for one in paste.recognized:
+        name, _, place = one.removesuffix(")").partition(" (")
+        places[name] += [place.removeprefix("line ") if places[name] else place]
+    outputs = ", ".join(f"{name} ({', '.join(lines)})" for name, lines in places.items())
+    found = [f"recognized: {outputs}"] if outputs else []
     if paste.left_out:
         kept = f"of each file the last {MOST_LINES} are read"
         found.append(f"left out: {paste.left_out} lines at the beginning; {kept}")
@@ -41,18 +61,29 @@ def of_paste(
             f"prompts of several hosts ({', '.join(paste.hosts)}), judged as one machine; "
             "give doctor each file for itself"
         )
+    return found
+
+
+def command_for_more(
+    collected: Collection[str], findings: Sequence[Finding], checks: Iterable[Check]
+) -> str:
+    """The one whose output would decide more than the sections that a paste has; or empty.
+
+    That for the worst finding; where nothing is wrong, that for most of what was not judged.
+    """
+    from rigops.probe.pastes.kinds import COMMANDS  # noqa: PLC0415 - for pastes only
+
+    worst = next((one.id for one in findings if one.status in {"fail", "warn"}), "")
+    asked = _ASKED.get(worst, _ASKED.get(worst.partition(".")[0], ()))
+    if found := next((one for one in asked if one not in collected), None):
+        return _OF_DRIVER if found == _LOG and worst in _NO_CARD else COMMANDS[found]
     sections = {check.id: check.sections for check in checks}
     decided: Counter[str] = Counter()
     for finding in findings:
-        if finding.status == "unknown":
-            asked = {one.name for one in sections.get(finding.id, ())} - set(collected)
-            decided.update(dict.fromkeys(asked & set(COMMANDS), 1 + 2 * finding.essential))
-    if decided:
-        section = max(COMMANDS, key=lambda name: decided[name])  # of equals the first
-        found.append(
-            f"a paste is all there is to judge by; more is decided by: {COMMANDS[section]}"
-        )
-    return found
+        if finding.summary == NOT_DECIDED:
+            lacking = {one.name for one in sections.get(finding.id, ())} - set(collected)
+            decided.update(dict.fromkeys(lacking & set(COMMANDS), 1 + 2 * finding.essential))
+    return COMMANDS[max(COMMANDS, key=lambda name: decided[name])] if decided else ""
 
 
 def of_login(noise: str, seconds: float) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rigops.concerns.registry import every_section, names_in_this_version
 from rigops.concerns.registry import keys as inventory_keys
 from rigops.doctor import checks as folder
-from rigops.doctor import views
+from rigops.doctor import pasted, views
 from rigops.doctor.check import Check
 from rigops.doctor.checks import declared
 from rigops.doctor.examined import Examined
@@ -71,6 +71,8 @@ def examine(
         for check in checks
         for finding in with_known_lines(examined, check)
     ]
+    if snapshot.bundle.paste:
+        found = pasted.judged(snapshot.bundle, found)
     found.sort(
         key=lambda one: (
             _WORST_FIRST.index(one[1].status),

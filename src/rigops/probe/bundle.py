@@ -49,12 +49,14 @@ class Paste:
     """The recognized parts of copied outputs, and the other lines.
 
     `hosts`: whose prompts are in it. `left_out`: how many lines of its beginning were not read.
+    `cut`: recognized outputs that name cards and end before their end.
     """
 
     recognized: tuple[str, ...]
     others: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     left_out: int = 0
+    cut: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor.finding import HOST
 from rigops.python_literal import literal
 from rigops.report.terminal import styled, visible
-from rigops.report.words import MARGIN, grouped, without_place, wrapped
+from rigops.report.words import MARGIN, clipped, grouped, without_place, wrapped
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding, Fix, Status
@@ -79,10 +79,37 @@ def _cards(gpus: object) -> str:
 
 
 _QUIET: Final[tuple[Status, ...]] = ("ok", "skipped")
+_MOST_NOTE: Final = 2  # lines
 _MOST_EVIDENCE: Final = 8
 _LEAST_EVIDENCE: Final = 2
 _HANGING: Final = "  "
 _wrapped = partial(wrapped, hanging=_HANGING)
+
+
+def opening_lines(host: HostReport, width: int) -> Iterator[str]:
+    """Its head line, why it was not reached, and notes."""
+    yield from head_lines(host, width)
+    if host.error and host.error.fix:
+        yield from wrapped(f"fix: {host.error.fix}", width, "  ", hanging="     ")
+    yield from _notes(host, width)
+
+
+def _notes(host: HostReport, width: int) -> Iterator[str]:
+    notes = []
+    for words, same in grouped(host.notes, lambda note: note.partition(" ")[2]).items():
+        others = f" and {len(same) - 1} more" if len(same) > 1 else ""
+        notes.append(f"{same[0].partition(' ')[0]}{others} {words}")
+    if host.unparsed:
+        pieces = ", ".join(f"{count} of {name}" for name, count in host.unparsed.items())
+        notes.append(f"unparsed lines, not checked: {pieces}")
+    for note in notes:
+        what, _, fix = note.partition("; fix: ")
+        lines = wrapped(f"note: {what}", width, "  ", hanging="      ")
+        if len(lines) > _MOST_NOTE:
+            lines[_MOST_NOTE - 1 :] = [clipped(f"{lines[_MOST_NOTE - 1]} …", width)]
+        yield from lines
+        if fix:
+            yield from wrapped(f"fix: {fix}", width, "        ", hanging="     ")
 
 
 def detail_lines(host: HostReport, width: int) -> Iterator[str]:
@@ -94,15 +121,19 @@ def detail_lines(host: HostReport, width: int) -> Iterator[str]:
     if host.unparsed:
         pieces = ", ".join(f"{count} of {name}" for name, count in host.unparsed.items())
         yield from _wrapped(f"note: unparsed lines, not checked: {pieces}", width)
-    shown = [one for one in host.findings if one.status not in _QUIET]
+    quiet = {"skipped"} if host.is_paste else _QUIET
+    shown = [one for one in host.findings if one.status not in quiet]
     # Findings that read the same for several cards are shown once.
     same = grouped(shown, lambda one: (one.id, one.status, one.summary, one.fix and one.fix.text))
     for alike in same.values():
         yield from _finding(alike, width)
-    for status in _QUIET:
+    for status in () if host.is_paste else _QUIET:
         ids = list(dict.fromkeys(one.id for one in host.findings if one.status == status))
         if ids:
             yield from _led(status, f"  {status:<7} ", f"{len(ids)}: {', '.join(ids)}", width)
+    if host.is_paste:
+        skipped = len({one.id for one in host.findings if one.status == "skipped"})
+        yield f"  skipped {skipped} checks, of which the paste shows nothing"
 
 
 def _finding(alike: Sequence[Finding], width: int) -> Iterator[str]:

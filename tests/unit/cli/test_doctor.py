@@ -217,7 +217,9 @@ def test_a_misspelled_check_is_answered_with_the_one_that_is_meant(rigops: Rigop
 
 
 def test_strict_counts_warnings(rigops: Rigops, rigs: dict[str, Rig | Exception]) -> None:
-    rigs["rig"] = Rig("rig", {**answers.BROKEN, "nvidia-version": answers.VERSION.format("700.10")})
+    rigs["rig"] = Rig(
+        "rig", {**answers.BROKEN, "nvidia-version": answers.VERSION.format("550.163.01")}
+    )
 
     assert rigops("doctor", "rig", "--only", "drv.pin").code == 0
     assert rigops("doctor", "rig", "--only", "drv.pin", "--strict").code == 1

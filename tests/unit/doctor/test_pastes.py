@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.doctor.notes import of_paste
+from rigops.doctor.notes import command_for_more, of_paste
 from rigops.doctor.registry import CHECKS, examine
 from rigops.errors import UsageError
 from rigops.probe.bundles.reading import read_all, read_content
@@ -34,11 +34,20 @@ FOLDER: Final = Path(__file__).parents[2] / "fixtures/pastes"
 
 @dataclass(frozen=True)
 class Expected:
-    """`findings` must be there, and no other alarm. `ok`: at most."""
+    """`findings` must be there, and no other alarm. `ok`: besides OF_LOGS, which logs may show."""
 
     kinds: str
     findings: str = ""
     ok: str = ""
+    unknown: str = ""
+
+
+OF_LOGS: Final = frozenset(
+    (
+        *("xid", "drv.gsp", "iommu.fault", "gpu.init", "host.hang", "ram.ecc", "cpu.mce"),
+        *("disk.errors", "pci.apei", "pci.aer.corr", "pci.aer.uncorr"),
+    )
+)
 
 
 PASTES: Final = {
@@ -50,7 +59,7 @@ PASTES: Final = {
     "api-mismatch-after-update": Expected(
         "the error of nvidia-smi; kernel log; /proc/driver/nvidia/version",
         "fail drv.mismatch",
-        ok="drv.loaded drv.pin drv.secureboot",
+        ok="drv.loaded drv.pin",
     ),
     "apt-build-log-stamps": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "apt-dkms-build-failed": Expected("apt, dpkg or dkms", "fail pkg.errors"),
@@ -65,7 +74,7 @@ PASTES: Final = {
     ),
     "cmdline-known-by-command": Expected("/proc/cmdline", "warn cmdline.bad; warn pci.aer.blind"),
     "collect-env-pytorch": Expected(
-        "PyTorch's collect_env", "fail drv.pin", ok="drv.loaded drv.secureboot"
+        "PyTorch's collect_env", "fail drv.pin", ok="drv.loaded gpu.count"
     ),
     "dkms-added-only": Expected("dkms status", "fail drv.dkms"),
     "dkms-make-log-cut": Expected("apt, dpkg or dkms", "fail pkg.errors"),
@@ -89,10 +98,10 @@ PASTES: Final = {
     "fallen-off-journal-grep": Expected("kernel log", "fail gpu.init; fail xid"),
     "fallen-off-without-xid": Expected("kernel log", "fail xid"),
     "gfw-boot-after-system-block": Expected("kernel log", "fail drv.gsp"),
-    "gpu-burn-cut": Expected("gpu_burn"),
+    "gpu-burn-cut": Expected("gpu_burn", unknown="bench.burn"),
     "gpu-burn-faulty": Expected("gpu_burn", "fail bench.burn"),
     "gpu-burn-no-clients": Expected("gpu_burn", "fail bench.burn"),
-    "gpu-burn-nothing-computed": Expected("gpu_burn"),
+    "gpu-burn-nothing-computed": Expected("gpu_burn", unknown="bench.burn"),
     "gsp-heartbeat-595": Expected("kernel log", "fail drv.gsp"),
     "gsp-timeout-details-summary": Expected("kernel log; uname -a", "fail drv.gsp; fail xid"),
     "healthy-kmsg": Expected("kernel log"),
@@ -117,76 +126,83 @@ PASTES: Final = {
     "log-numbered": Expected("kernel log", "fail xid"),
     "log-two-stamps": Expected("kernel log", "fail xid; warn xid"),
     "log-wrapped-at-80": Expected("kernel log", "fail xid"),
-    "lspci-acs-ports": Expected("lspci", "info acs.path"),
+    "lspci-acs-ports": Expected("lspci", "info acs.path", ok="gpu.count"),
     "lspci-nn-rev-ff": Expected("lspci", "fail gpu.count; fail gpu.lost"),
-    "lspci-of-a-guest": Expected("lspci"),
-    "lspci-one-lane-board": Expected("lspci", "warn pci.width; info bar1.size"),
-    "lspci-rtx-pro-bar-2": Expected("lspci"),
-    "lspci-slow-riser": Expected("lspci", "warn pci.width"),
-    "lspci-tabs-lost-and-cut": Expected("lspci", "info bar1.size"),
-    "lspci-without-indentation": Expected("lspci", "warn pci.width; info bar1.size"),
-    "lspci-two-3080-grepped": Expected("lspci"),
-    "lspci-vfio": Expected("lspci", "warn drv.nouveau"),
+    "lspci-of-a-guest": Expected("lspci", ok="gpu.count"),
+    "lspci-one-lane-board": Expected("lspci", "warn pci.width; info bar1.size", ok="gpu.count"),
+    "lspci-rtx-pro-bar-2": Expected("lspci", ok="gpu.count"),
+    "lspci-slow-riser": Expected("lspci", "warn pci.width", ok="gpu.count"),
+    "lspci-tabs-lost-and-cut": Expected("lspci", "info bar1.size", ok="gpu.count"),
+    "lspci-without-indentation": Expected(
+        "lspci", "warn pci.width; info bar1.size", ok="gpu.count"
+    ),
+    "lspci-two-3080-grepped": Expected("lspci", ok="gpu.count"),
+    "lspci-vfio": Expected("lspci", "warn drv.nouveau", ok="gpu.count"),
     "mixed-bench-and-burn-healthy": Expected("nccl-tests; gpu_burn", ok="bench.burn bench.nccl"),
     "mixed-boot-before-and-now": Expected("kernel log", "fail drv.gsp; fail xid"),
     "mixed-collect-env-cut": Expected(
-        "nvidia-smi topo; PyTorch's collect_env", ok="drv.loaded drv.pin drv.secureboot"
+        "nvidia-smi topo; PyTorch's collect_env", ok="drv.loaded gpu.count"
     ),
     "mixed-containers-one-card-lost": Expected(
         "nvidia-smi; the error of nvidia-smi",
         "fail drv.pin; fail gpu.lost; fail gpu.count",
-        ok="drv.loaded drv.secureboot mig",
+        ok="drv.loaded mig",
     ),
     "mixed-dmesg-before-kern-log": Expected("kernel log", "fail xid; warn xid"),
     "mixed-forum-quote-and-answer": Expected(
         "the error of nvidia-smi; lspci; kernel log",
         "fail gpu.count; fail gpu.lost; fail xid",
-        ok="drv.loaded drv.secureboot",
+        ok="drv.loaded",
     ),
     "mixed-hang-report-github": Expected(
         "nvidia-smi topo; /proc/cmdline; kernel log; NCCL's log",
         "fail iommu.fault; info nccl.log",
-        ok="cmdline.bad",
+        ok="cmdline.bad gpu.count",
     ),
     "mixed-healthy-rig": Expected(
         "/proc/cmdline; /proc/driver/nvidia/version; nvidia-smi topo; kernel log",
-        ok="cmdline.bad drv.loaded drv.pin drv.secureboot",
+        ok="cmdline.bad drv.loaded drv.pin gpu.count",
     ),
     "mixed-install-fails-then-no-driver": Expected(
         "apt, dpkg or dkms; the error of nvidia-smi; uname -a", "fail drv.loaded; fail pkg.errors"
     ),
     "mixed-kubectl-prefix": Expected(
-        "NCCL's log; nvidia-smi", "info nccl.log", ok="drv.loaded drv.secureboot"
+        "NCCL's log; nvidia-smi", "info nccl.log", ok="drv.loaded gpu.count tmp.core tmp.fan"
     ),
-    "mixed-lspci-and-log-cut": Expected("lspci; kernel log", "warn pci.width; info pci.aer.corr"),
+    "mixed-lspci-and-log-cut": Expected(
+        "lspci; kernel log", "warn pci.width; info pci.aer.corr", ok="gpu.count"
+    ),
     "mixed-lspci-nnk-and-cmdline-of-qubes": Expected(
         "/proc/cmdline; lspci; the error of nvidia-smi",
         "warn drv.nouveau",
-        ok="cmdline.bad drv.loaded drv.secureboot",
+        ok="cmdline.bad drv.loaded gpu.count",
     ),
     "mixed-screen-of-commands-without-prompts": Expected(
-        "uname -a; dkms status; nvidia-smi -L; /proc/cmdline",
-        ok="cmdline.bad drv.loaded drv.secureboot",
+        "uname -a; dkms status; nvidia-smi -L; /proc/cmdline", ok="cmdline.bad drv.loaded gpu.count"
     ),
     "mixed-smi-list-and-iommu-log": Expected(
-        "nvidia-smi -L; kernel log", "fail iommu.mode", ok="drv.loaded drv.secureboot"
+        "nvidia-smi -L; kernel log", "fail iommu.mode", ok="drv.loaded gpu.count"
     ),
-    "mixed-topo-and-p2p-test-cut": Expected("nvidia-smi topo; p2pBandwidthLatencyTest"),
+    "mixed-topo-and-p2p-test-cut": Expected(
+        "nvidia-smi topo; p2pBandwidthLatencyTest", ok="gpu.count", unknown="bench.p2p"
+    ),
     "mixed-utf-16-powershell": Expected("/proc/cmdline; kernel log", "fail xid", ok="cmdline.bad"),
     "mixed-v100-with-590": Expected(
-        "/proc/driver/nvidia/version; lspci", "fail drv.flavor", ok="drv.loaded drv.secureboot"
+        "/proc/driver/nvidia/version; lspci", "fail drv.flavor", ok="drv.loaded gpu.count"
     ),
     "modprobe-key-rejected": Expected("apt, dpkg or dkms; kernel log", "fail drv.secureboot"),
     "modprobe-other-kernel": Expected("apt, dpkg or dkms; kernel log", "fail pkg.errors"),
-    "nccl-log-compose-prefix-cut": Expected("NCCL's log", "info nccl.log"),
-    "nccl-log-p2p-disabled-5090": Expected("NCCL's log", "info nccl.log"),
+    "nccl-log-compose-prefix-cut": Expected("NCCL's log", "info nccl.log", unknown="nccl.log"),
+    "nccl-log-p2p-disabled-5090": Expected("NCCL's log", "info nccl.log", unknown="nccl.log"),
     "nccl-log-peer-refused": Expected("NCCL's log", "fail nccl.log; info nccl.log"),
-    "nccl-log-ray-prefix": Expected("NCCL's log", "info nccl.log"),
+    "nccl-log-ray-prefix": Expected("NCCL's log", "info nccl.log", unknown="nccl.log"),
     "nccl-log-warn": Expected("NCCL's log", "fail nccl.log; info nccl.log"),
     "nccl-tests-2-17-wrong": Expected("nccl-tests", "fail bench.nccl"),
-    "nccl-tests-hang": Expected("nccl-tests"),
+    "nccl-tests-hang": Expected("nccl-tests", unknown="bench.nccl"),
     "nccl-tests-healthy": Expected("nccl-tests", ok="bench.nccl"),
-    "nccl-tests-with-p2p-disabled": Expected("NCCL's log; nccl-tests", "info nccl.log"),
+    "nccl-tests-with-p2p-disabled": Expected(
+        "NCCL's log; nccl-tests", "info nccl.log", unknown="bench.nccl"
+    ),
     "nccl-tests-wrong-values": Expected("nccl-tests", "fail bench.nccl"),
     "not-probed-issue": Expected("kernel log", "fail drv.nouveau"),
     "nouveau-and-secure-boot": Expected(
@@ -198,13 +214,13 @@ PASTES: Final = {
     "nvbandwidth-waived": Expected("nvbandwidth", "fail bench.nvbandwidth"),
     "nvlink-fatal-with-sxid": Expected("kernel log", "fail xid"),
     "nvlink-status": Expected("nvidia-smi nvlink"),
-    "p2p-bandwidth-hang": Expected("p2pBandwidthLatencyTest"),
+    "p2p-bandwidth-hang": Expected("p2pBandwidthLatencyTest", unknown="bench.p2p"),
     "p2p-bandwidth-slow-fish": Expected("p2pBandwidthLatencyTest", "fail bench.p2p"),
-    "p2p-granted-all-letters": Expected("nvidia-smi topo"),
-    "p2p-not-supported": Expected("nvidia-smi topo"),
-    "p2p-of-what": Expected("nvidia-smi topo"),
+    "p2p-granted-all-letters": Expected("nvidia-smi topo", ok="gpu.count"),
+    "p2p-not-supported": Expected("nvidia-smi topo", ok="gpu.count"),
+    "p2p-of-what": Expected("nvidia-smi topo", unknown="gpu.count"),
     "rm-init-adapter-with-no-devices": Expected(
-        "the error of nvidia-smi; kernel log", "fail gpu.init", ok="drv.loaded drv.secureboot"
+        "the error of nvidia-smi; kernel log", "fail gpu.init", ok="drv.loaded"
     ),
     "rm-init-after-passthrough": Expected("kernel log", "fail gpu.init; fail gpu.lost"),
     "rm-init-of-old-driver": Expected("kernel log", "fail gpu.init"),
@@ -212,73 +228,70 @@ PASTES: Final = {
     "simple-p2p-passed": Expected("p2pBandwidthLatencyTest", "info bench.p2p"),
     "simple-p2p-values-lost": Expected("p2pBandwidthLatencyTest", "fail bench.p2p"),
     "smi-lost-powershell": Expected(
-        "the error of nvidia-smi", "fail gpu.count; fail gpu.lost", ok="drv.loaded drv.secureboot"
+        "the error of nvidia-smi", "fail gpu.count; fail gpu.lost", ok="drv.loaded"
     ),
     "smi-lost-tmux-frame": Expected(
-        "the error of nvidia-smi", "fail gpu.count; fail gpu.lost", ok="drv.loaded drv.secureboot"
+        "the error of nvidia-smi", "fail gpu.count; fail gpu.lost", ok="drv.loaded"
     ),
     "smi-lost-with-live-list": Expected(
-        "the error of nvidia-smi; nvidia-smi -L",
-        "fail gpu.count; fail gpu.lost",
-        ok="drv.loaded drv.secureboot",
+        "the error of nvidia-smi; nvidia-smi -L", "fail gpu.count; fail gpu.lost", ok="drv.loaded"
     ),
-    "smi-not-installed-oh-my-zsh": Expected("the error of nvidia-smi; lspci"),
+    "smi-not-installed-oh-my-zsh": Expected("the error of nvidia-smi; lspci", ok="gpu.count"),
     "smi-q-addressing-mode": Expected(
         "nvidia-smi -q",
         "info drv.pin; info gpu.lost; info bar1.size",
-        ok="drv.loaded drv.secureboot inforom tmp.core tmp.fan",
+        ok="drv.loaded gpu.count inforom tmp.core tmp.fan",
     ),
     "smi-q-healthy-excerpt": Expected(
         "nvidia-smi -q",
-        ok="clk.throttle drv.loaded drv.pin drv.secureboot inforom pci.width pwr.brake pwr.limit "
+        ok="clk.throttle drv.loaded drv.pin gpu.count inforom pci.width pwr.brake pwr.limit "
         "tmp.core tmp.fan",
     ),
     "smi-q-of-some-sections": Expected(
         "nvidia-smi -q",
         "fail clk.throttle; fail pwr.brake; info drv.pin; info pwr.limit",
-        ok="drv.loaded drv.secureboot",
+        ok="drv.loaded gpu.count tmp.core",
     ),
     "smi-q-t-limit": Expected(
-        "nvidia-smi -q", "", ok="drv.loaded drv.pin drv.secureboot inforom tmp.core tmp.fan tmp.mem"
+        "nvidia-smi -q", ok="drv.loaded drv.pin gpu.count inforom tmp.core tmp.fan tmp.mem"
     ),
     "smi-q-throttling-cut": Expected(
         "nvidia-smi -q",
         "fail clk.throttle; fail tmp.core; info pci.width",
-        ok="drv.loaded drv.pin drv.secureboot",
+        ok="drv.loaded drv.pin",
+        unknown="gpu.count",
     ),
     "smi-rows-one-lost": Expected(
-        "nvidia-smi --query-gpu",
-        "fail gpu.lost; fail gpu.count; warn pci.width",
-        ok="drv.loaded drv.secureboot",
+        "nvidia-smi --query-gpu", "fail gpu.lost; fail gpu.count; warn pci.width", ok="drv.loaded"
     ),
     "smi-table-cut-names": Expected(
-        "nvidia-smi", "info drv.pin; info mixed.gpus", ok="drv.loaded drv.secureboot"
+        "nvidia-smi", "info drv.pin; info mixed.gpus", ok="drv.loaded ecc.vol gpu.count tmp.core"
     ),
     "smi-table-discourse-cut": Expected(
-        "nvidia-smi", "info drv.persist", ok="drv.loaded drv.secureboot"
+        "nvidia-smi", "info drv.persist", ok="drv.loaded", unknown="gpu.count"
     ),
     "smi-table-err": Expected(
         "nvidia-smi",
         "fail gpu.count; fail gpu.lost; warn tmp.fan; info drv.persist",
-        ok="drv.loaded drv.secureboot",
+        ok="drv.loaded",
     ),
     "smi-table-row-without-head": Expected(
-        "nvidia-smi", "info gpu.lost", ok="drv.loaded drv.secureboot"
+        "nvidia-smi", "info gpu.lost", ok="drv.loaded", unknown="gpu.count"
     ),
     "smi-table-watch": Expected(
         "nvidia-smi",
-        ok="drv.loaded drv.nouveau drv.persist drv.pin drv.secureboot inforom tmp.core tmp.fan",
+        ok="drv.loaded drv.nouveau drv.persist drv.pin gpu.count inforom tmp.core tmp.fan",
     ),
     "smi-xml-cut": Expected(
-        "nvidia-smi -q -x", "fail drv.pin; info drv.persist", ok="drv.loaded drv.secureboot"
+        "nvidia-smi -q -x", "fail drv.pin; info drv.persist", ok="drv.loaded", unknown="gpu.count"
     ),
     "syslog-rfc5424": Expected("kernel log", "fail xid"),
     "talos-gsp-timeout": Expected("kernel log", "fail drv.gsp; fail xid"),
-    "topo-cut-in-table": Expected("nvidia-smi topo"),
-    "topo-healthy-nvlink": Expected("nvidia-smi topo"),
-    "topo-spaces-quoted": Expected("nvidia-smi topo"),
-    "topo-underline-without-escape": Expected("nvidia-smi topo"),
-    "topo-with-nics": Expected("nvidia-smi topo"),
+    "topo-cut-in-table": Expected("nvidia-smi topo", unknown="gpu.count"),
+    "topo-healthy-nvlink": Expected("nvidia-smi topo", ok="gpu.count"),
+    "topo-spaces-quoted": Expected("nvidia-smi topo", ok="gpu.count"),
+    "topo-underline-without-escape": Expected("nvidia-smi topo", ok="gpu.count"),
+    "topo-with-nics": Expected("nvidia-smi topo", ok="gpu.count"),
     "uname-r-and-dkms": Expected(
         "uname -r; dkms status; the error of nvidia-smi", "fail drv.dkms; fail drv.loaded"
     ),
@@ -329,7 +342,25 @@ def test_a_paste_is_recognized_and_judged() -> None:
         assert kinds == listed(expected.kinds), name
         assert listed(expected.findings) <= shown, name
         assert alarms <= listed(expected.findings), name
-        assert {one.id for one in found if one.status == "ok"} <= {*expected.ok.split()}, name
+
+
+def test_of_a_paste_is_well_or_unknown_only_what_it_shows() -> None:
+    for name, expected in PASTES.items():
+        found = examine(HostSnapshot(pasted(name)), None, catalog())
+
+        well = {one.id for one in found if one.status == "ok"}
+        of_logs = OF_LOGS if "kernel log" in listed(expected.kinds) else frozenset[str]()
+        assert well - of_logs == {*expected.ok.split()}, name
+        unknown = {one.id: one.essential for one in found if one.status == "unknown"}
+        assert unknown == dict.fromkeys(expected.unknown.split(), True), name
+
+
+def test_of_a_log_the_number_of_its_lines_is_said() -> None:
+    found = examine(HostSnapshot(pasted("healthy-log")), None, catalog())
+
+    assert {one.id for one in found if one.status == "ok"} == OF_LOGS
+    (xid,) = [one.summary for one in found if one.id == "xid"]
+    assert xid == "no Xid in these 8 lines, from the boot on"
 
 
 def test_every_file_is_in_the_table() -> None:
@@ -352,10 +383,9 @@ def test_prompts_of_several_hosts_in_a_directory_are_noted(tmp_path: Path) -> No
     text = (FOLDER / "mixed-two-hosts-proxmox.txt").read_text()
     (tmp_path / "post 1.txt").write_text(text)
     (bundle,) = read_all(tmp_path)
-    found = examine(HostSnapshot(bundle), None, catalog())
 
     assert bundle.paste
-    noted = of_paste(bundle.paste, bundle.sections, found, CHECKS)
+    noted = of_paste(bundle.paste)
 
     assert any(one.startswith("prompts of several hosts (pve, ai-vm)") for one in noted)
 
@@ -406,10 +436,7 @@ def test_the_cause_is_named_and_not_what_follows_from_it(name: str, summary: str
 
 
 def test_of_commands_that_decide_as_much_the_first_is_named() -> None:
-    bundle = pasted("dpkg-portuguese")
+    bundle = pasted("cmdline-and-grub-healthy")
     found = examine(HostSnapshot(bundle), None, catalog())
-    assert bundle.paste is not None
 
-    noted = of_paste(bundle.paste, bundle.sections, found, CHECKS)
-
-    assert noted[-1].endswith("more is decided by: nvidia-smi -q")
+    assert command_for_more(bundle.sections, found, CHECKS) == "nvidia-smi -q"

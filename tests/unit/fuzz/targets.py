@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rigops import catalog
 from rigops.concerns.acs import operations as acs
 from rigops.concerns.kernel_args.trial_boot import conditions
-from rigops.doctor.notes import of_paste
+from rigops.doctor.notes import command_for_more, of_paste
 from rigops.doctor.registry import CHECKS, examine
 from rigops.errors import RigopsError
 from rigops.ownership.ownership import Ownership
@@ -131,7 +131,7 @@ def _of_paste(data: bytes) -> object:
     if bundle.paste is None:
         return None
     findings = examine(HostSnapshot(bundle), None, shipped(), concerns=EVERY_CONCERN)
-    return of_paste(bundle.paste, bundle.sections, findings, CHECKS)
+    return of_paste(bundle.paste), command_for_more(bundle.sections, findings, CHECKS)
 
 
 def _redacted(data: bytes) -> object:

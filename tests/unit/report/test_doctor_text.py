@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rigops.doctor.finding import Evidence, Finding, Fix, FixKind
@@ -192,9 +194,10 @@ def unknown(count: int, *, essential: bool = False) -> list[Finding]:
     [
         (unknown(2), ["unknown  u.0  not read 0", "unknown  u.1  not read 1"]),
         (unknown(4), ["unknown  4: u.0, u.1, u.2, u.3"]),
+        (unknown(60), ["unknown  60: u.0, u.1, u.2, u.3, u.4, u.5, u.6, u.7, and 52 more"]),
         (unknown(3, essential=True), [f"unknown  u.{n}  not read {n}" for n in range(3)]),
     ],
-    ids=["few", "many", "essential"],
+    ids=["few", "several", "many", "essential"],
 )
 def test_what_is_unknown_is_never_among_what_is_ok(
     findings: list[Finding], shown: list[str]
@@ -325,4 +328,43 @@ def test_nothing_to_do() -> None:
     assert lines(report("rig", *WELL))[-2:] == [
         "1 host: ok. Nothing to fix.",
         "Details: add -v",
+    ]
+
+
+def pasted(*findings: Finding) -> HostReport:
+    return replace(report("post", *findings), is_paste=True)
+
+
+def test_the_fix_of_a_paste_is_whole_where_the_terminal_has_room() -> None:
+    wide, narrow = (lines(pasted(BY_HAND), width=width)[2].strip() for width in (100, 80))
+
+    assert wide == "fix: look (at a. b) at Foo Inc. `ls; ls`. Then think (by hand)"
+    assert narrow.startswith("fix: look (at a. b) at Foo Inc. `ls; ls` … ")
+
+
+def test_what_matters_least_of_a_paste_is_left_out_where_the_page_is_full() -> None:
+    many = [
+        replace(BY_HAND, id=f"a.{n}", status="fail", summary=f"wrong {n}", fix=fix_of(n))
+        for n in range(20)
+    ]
+    said = lines(pasted(*many, *WELL))
+
+    assert len(said) <= 20
+    assert said[1].startswith("  fail  a.0  ")
+    assert any(
+        line.startswith("  and ") and line.endswith("more findings: add -v") for line in said
+    )
+
+
+def fix_of(number: int) -> Fix:
+    return Fix(kind="hands", text=f"look {number}. {'Then look again. ' * 9}")
+
+
+def test_no_infos_of_a_paste_are_ids_alone() -> None:
+    infos = [Finding("info", f"is so {n}", id=f"i.{n}") for n in range(3)]
+
+    assert [line.split(None, 2)[2] for line in lines(pasted(*infos))[1:4]] == [
+        "is so 0",
+        "is so 1",
+        "is so 2",
     ]

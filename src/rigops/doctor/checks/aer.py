@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.finding import HOST, Evidence, Finding, fix_by_hand
-from rigops.doctor.views import link_errors, pcie
+from rigops.doctor.views import kernel_logs, link_errors, pcie
 from rigops.probe.sections.aer import SECTION as AER
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
@@ -112,7 +112,9 @@ def _with_the_rest(
     examined: Examined, found: list[Finding], kinds: Collection[Kind], summary: str
 ) -> list[Finding]:
     """Errors of other devices alone leave the question open how the cards' links are."""
-    if any(one.why != _WHY_OF_OTHERS for one in found):
+    if any(one.why != _WHY_OF_OTHERS for one in found) or (
+        found and examined.snapshot.bundle.paste
+    ):
         return found
     return [*found, _clean(examined, kinds, summary)]
 
@@ -191,6 +193,9 @@ def _counted(examined: Examined, kinds: Collection[Kind]) -> list[AerDevice]:
 def _clean(examined: Examined, kinds: Collection[Kind], summary: str) -> Finding:
     """Zeros prove something where every link was read and the kernel counts."""
     snapshot = examined.snapshot
+    if snapshot.bundle.paste and kernel_logs.pasted_lines(snapshot):
+        kind = "corrected" if kinds == _CORRECTED else "uncorrected"
+        return kernel_logs.clean(snapshot, f"{kind} PCIe error")
     if snapshot[AER].value is None:
         late = snapshot[AER].timed_out
         summary = "the counters " + ("did not come in time" if late else "were not collected")

@@ -106,12 +106,7 @@ def init(examined: Examined) -> Finding | list[Finding]:
         return Finding("skipped", views.NO_GPU)
     if driver_state.loaded(examined).is_loaded is False:
         return Finding("skipped", driver_state.NOT_LOADED)
-    current = kernel_logs.read(examined.snapshot, "current")
-    if current.gap:
-        return Finding("unknown", f"whether every card started is not known: the log {current.gap}")
-    if current.log and current.log.starts_at_boot is False:
-        return Finding("info", "no card failed to start in the remaining kernel log of this boot")
-    return Finding("ok", "no card failed to start in this boot")
+    return kernel_logs.clean(examined.snapshot, "failed start of a card")
 
 
 def _by_card(examined: Examined, pattern: re.Pattern[str]) -> dict[str, list[_Entry]]:

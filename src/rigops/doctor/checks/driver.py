@@ -47,8 +47,9 @@ def pin(examined: Examined) -> Finding:
     collected the driver that nvidia-smi names), never at the names of packages: nvidia-driver-535
     has come to install 580. With `driver` declared the version must satisfy it. In any case it is
     looked up in the catalog for the cards of this host (`rigops drivers`): a version that is known
-    to be bad fails, with the reports; one without reports is a warning, never ok. By nvidia-smi
-    alone, whose output may be of another day or of Windows, these warnings are notes.
+    to be bad fails, with the reports; one that works with limits is a warning, but a note by
+    nvidia-smi alone, whose output may be of another day or of Windows; one without reports is
+    information, never ok.
     """
     named = driver_state.loaded_version(examined.snapshot)
     version = _version(named[0]) if named else None
@@ -109,7 +110,7 @@ def _not_bad(examined: Examined, version: Version, worst: Verdict | None) -> tup
     if cards and not any(card is None or drives(examined, version, [card]) for card in cards):
         return "skipped", f"{driver} drives none of these cards: see drv.flavor"
     if worst is None:
-        return "warn", f"{driver}: there are no reports on it"
+        return "info", f"{driver}: there are no reports on it"
     if _may_be_bad(examined, version):
         return "unknown", f"{driver} is bad for some cards, and these cards could not be read"
     if worst.status == "caution":

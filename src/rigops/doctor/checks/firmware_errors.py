@@ -64,11 +64,9 @@ def apei(examined: Examined) -> list[Finding]:
     """
     snapshot = examined.snapshot
     found = [_record(examined, entries) for entries in _by_device(snapshot).values()]
-    gap = kernel_logs.read(snapshot, "current").gap
-    if gap:
-        summary = f"whether the firmware reported errors is not known: the kernel log {gap}"
-        return [*found, Finding("unknown", summary)]
-    return found or [Finding("ok", "the firmware reports no error")]
+    if not found or kernel_logs.read(snapshot, "current").gap:
+        found.append(kernel_logs.clean(snapshot, "firmware error (APEI)"))
+    return found
 
 
 def _by_device(snapshot: HostSnapshot) -> dict[str | None, list[_Entry]]:
@@ -134,8 +132,9 @@ def blind(examined: Examined) -> Finding:
 
     Looks for pci=noaer on the running command line, and in the kernel log for what the firmware has
     handed over: `_OSC: OS now controls [… AER …]`. Without AER among it, or with noaer, error
-    counters of zero prove nothing. Where the log has no such line, this is unknown. In a virtual
-    machine it is information: the errors of the real links are its host's.
+    counters of zero prove nothing: noaer is a warning, a firmware that keeps the errors is
+    information, as a virtual machine is, whose host has the real links. Where the log has no such
+    line, this is unknown.
     """
     snapshot = examined.snapshot
     if off := pcie.aer_is_off(snapshot):
@@ -192,7 +191,7 @@ def _cited(lines: Sequence[LogLine]) -> tuple[Evidence, ...]:
 
 def _firmware_first(lines: Sequence[LogLine]) -> Finding:
     return Finding(
-        "warn",
+        "info",
         "the firmware does not hand the errors of PCIe links to the kernel",
         _cited(lines),
         why="The kernel then counts none, so that counters of zero prove nothing.",

@@ -76,14 +76,7 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
         return Finding("skipped", views.NO_GPU)
     if driver_state.loaded(examined).is_loaded is False:
         return Finding("skipped", driver_state.NOT_LOADED)
-    current = kernel_logs.read(examined.snapshot, "current")
-    if current.gap:
-        summary = f"whether GSP firmware failed is not known: the kernel log {current.gap}"
-        return Finding("unknown", summary)
-    if current.log and current.log.starts_at_boot is False:
-        summary = "no trouble with GSP firmware in the remaining kernel log of this boot"
-        return Finding("info", summary)
-    return Finding("ok", "no GSP trouble in the kernel log")
+    return kernel_logs.clean(examined.snapshot, "GSP trouble")
 
 
 def _troubles(examined: Examined) -> dict[str, list[_Entry]]:

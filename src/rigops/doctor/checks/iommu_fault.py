@@ -90,11 +90,9 @@ def fault(examined: Examined) -> Finding | list[Finding]:
     ):
         return Finding("skipped", views.NO_GPU)
     found = [_device(examined, address, faults) for address, faults in by_device.items()]
-    gap = kernel_logs.read(snapshot, "current").gap
-    if gap:
-        summary = f"whether the IOMMU stopped a device is not known: the kernel log {gap}"
-        return [*found, Finding("unknown", summary)]
-    return found or [_clean(snapshot)]
+    if not found or kernel_logs.read(snapshot, "current").gap:
+        found.append(kernel_logs.clean(snapshot, "IOMMU fault"))
+    return found
 
 
 def _device(examined: Examined, address: str | None, faults: Sequence[Fault]) -> Finding:
@@ -164,13 +162,3 @@ def _fix(examined: Examined, faults: Sequence[Fault]) -> Fix:
 
 def _evidence(faults: Sequence[Fault]) -> tuple[Evidence, ...]:
     return kernel_logs.cited(((which, one.entry) for which, one in faults), _SHOWN)
-
-
-def _clean(snapshot: HostSnapshot) -> Finding:
-    previous, log = kernel_logs.read(snapshot, "previous"), snapshot[KERNEL_LOG].value
-    if log and log.starts_at_boot is False:
-        summary = "no fault in the remaining kernel log of this boot; its beginning is lost"
-        return Finding("info", summary)
-    more = f"; that of the previous boot {previous.gap}" if previous.gap else ""
-    summary = f"the IOMMU stopped no device, by this boot's kernel log{more}"
-    return Finding("ok", summary)

@@ -6,7 +6,6 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Finding
 from rigops.doctor.views import kernel_logs
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -14,18 +13,14 @@ from rigops.probe.sections.pasted import SECTION as PASTED
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
+    from rigops.doctor.finding import Finding
 
 
 def _of_the_kernel(name: str, what: str, cause_rank: int, text: str) -> Check:
     """`what`: no line says of it."""
 
     def run(examined: Examined) -> Finding:
-        read = kernel_logs.read(examined.snapshot, "current")
-        if read.gap:
-            return Finding("unknown", f"whether there was {what} is not known: the log {read.gap}")
-        if read.log and read.log.starts_at_boot is False:
-            return Finding("info", f"no {what} in the remaining kernel log of this boot")
-        return Finding("ok", f"no {what} in the kernel log of this boot")
+        return kernel_logs.clean(examined.snapshot, what)
 
     run.__doc__ = cleandoc(text)
     needs = (KERNEL_LOG_PREVIOUS, KERNEL_LOG)
@@ -63,7 +58,7 @@ MACHINE_CHECK = _of_the_kernel(
 )
 DISKS = _of_the_kernel(
     "disk.errors",
-    "error of a disk or file system",
+    "disk error",
     70,
     """
     Disks and file systems report no errors.
@@ -74,7 +69,7 @@ DISKS = _of_the_kernel(
 )
 HANG = _of_the_kernel(
     "host.hang",
-    "hang of the kernel",
+    "kernel hang",
     80,
     """
     No processor of the host was stuck.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
@@ -36,6 +37,8 @@ _MODULES = re.compile(
     r"[Vv]ersion mismatch: nvidia(?:-modeset)?(?:\.ko)?\([0-9.]{1,20}\) "
     r"nvidia-(?:modeset|drm)(?:\.ko)?\([0-9.]{1,20}\)"
 )
+_NUMBER = re.compile(r"\b[1-9][0-9]{2}\.[0-9]{2,3}(?:\.[0-9]{2,3})?\b")
+_OF_MODULE = re.compile(r"kernel module (?:has the )?version ([0-9.]+[0-9])")
 _WHY = (
     "The kernel keeps the module it has loaded until it is unloaded, while an update replaces the "
     "files at once. Programs that find libraries of another version than the module fail."
@@ -179,7 +182,7 @@ def _differs(examined: Examined, installed: set[str], evidence: tuple[Evidence, 
     summary = (
         f"driver {loaded} is loaded, and {others} is installed"
         if loaded and others
-        else "the loaded driver and the libraries of programs are of different versions"
+        else _complained(loaded, evidence)
     )
     return Finding(
         "fail",
@@ -187,6 +190,21 @@ def _differs(examined: Examined, installed: set[str], evidence: tuple[Evidence, 
         (*driver_state.loaded(examined).evidence, *evidence),
         why=_WHY,
         fix=_fix(examined, installed),
+    )
+
+
+def _complained(loaded: str | None, complaints: Sequence[Evidence]) -> str:
+    """With the versions that the complaints name; NVML may name its branch alone."""
+    text = "\n".join(one.line for one in complaints)
+    kernels = _OF_MODULE.search(text)
+    loaded = loaded or (kernels[1] if kernels else None)
+    found = {one for one in _NUMBER.findall(text) if one != loaded}
+    whole = sorted(one for one in found if not any(o != one and o.startswith(one) for o in found))
+    module = f" ({loaded})" if loaded else ""
+    libraries = f" ({', '.join(whole)})" if whole else ""
+    return (
+        f"the loaded driver{module} and the libraries of programs{libraries} are of different "
+        "versions"
     )
 
 

@@ -79,7 +79,7 @@ def grant(examined: Examined) -> Finding:
     if unmet := _unmet(examined, found, demand):
         return unmet
     if found.undetermined or not found.total:
-        return _unknown(examined, found)
+        return _pasted(examined) or _unknown(examined, found)
     if peers.write_refused(examined.snapshot):
         return _read_only(examined)
     return _advertised(examined, found) if found.granted else _absent(examined, found)
@@ -160,6 +160,21 @@ def _unknown(examined: Examined, found: Grants) -> Finding:
         known = found.total - len(found.undetermined)
         summary = f"what the driver grants is known for {known} of {found.total} pairs only"
     return Finding("unknown", summary, (*unparsed, *peers.rows(snapshot)))
+
+
+def _pasted(examined: Examined) -> Finding | None:
+    """Of a matrix alone, whose cards nothing names."""
+    matrix = examined.snapshot[P2P_READ].value
+    if not (examined.snapshot.bundle.paste and matrix and matrix.cells):
+        return None
+    cells = [cell for (one, other), cell in matrix.cells.items() if one != other]
+    granted = cells.count(peers.GRANTED)
+    return Finding(
+        "info",
+        f"peer access is granted for {granted} of {len(cells)} ordered pairs, and not proven",
+        peers.rows(examined.snapshot),
+        why=_ONLY_A_CLAIM,
+    )
 
 
 def _read_only(examined: Examined) -> Finding:

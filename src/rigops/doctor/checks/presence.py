@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,8 @@ from rigops.probe.kernel_log.events import OFF_THE_BUS
 from rigops.probe.lost_cards import ADVICE, MEASURED, UNNAMED, LostCard
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
+from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.pci import SECTION as PCI
@@ -111,6 +114,8 @@ def count(examined: Examined) -> Finding:
             losses and not unlisted and len(examined.cards) >= (views.declared_count(examined) or 0)
         )
         return _count("fail", "; ".join(complaints), evidence, ADVICE if is_all_lost else _SEEK)
+    if examined.snapshot.bundle.paste and views.declared_count(examined) is None:
+        return _pasted(examined, evidence)
     doubt = missing.possible or _doubt(examined)
     if doubt:
         return _count("unknown", doubt, evidence)
@@ -133,6 +138,28 @@ def _count(status: Status, summary: str, evidence: Iterable[Evidence], fix: str 
 
 def _cards(number: int) -> str:
     return "1 card is there" if number == 1 else f"{number} cards are there"
+
+
+def _pasted(examined: Examined, evidence: Iterable[Evidence]) -> Finding:
+    """The cards that are in a paste; where it was cut there may be more."""
+    snapshot = examined.snapshot
+    cut = snapshot.bundle.paste.cut if snapshot.bundle.paste else ()
+    named = Counter(card.name for card in examined.cards if card.smi or card.lspci)
+    matrices = (snapshot[TOPOLOGY].value, snapshot[P2P_READ].value)
+    number = max(sum(named.values()), *(len(one.gpus) for one in matrices if one), 0)
+    if cut:
+        return _count("unknown", f"{' and '.join(cut)}: the end is cut off", evidence)
+    if not number:
+        return _count("unknown", "no card is listed", evidence)
+    cards = ", ".join(f"{count}x {name.removeprefix('GeForce ')}" for name, count in named.items())
+    links = snapshot[TOPOLOGY].or_empty.links
+    paths = "/".join(sorted({link for (one, other), link in links.items() if one != other}))
+    parts = [
+        "1 card" if number == 1 else f"{number} cards",
+        f": {cards}" if cards else "",
+        f", {paths} between them" if paths else "",
+    ]
+    return _count("ok", "".join(parts), evidence)
 
 
 def _not_listed(examined: Examined, living: Sequence[Card]) -> list[str]:

@@ -97,6 +97,8 @@ def xid(examined: Examined) -> list[Finding]:
         _incident(examined, one, came_back=boots[one.number, one.address] > 1) for one in recent
     ]
     findings += _older(older) if older else []
+    if examined.snapshot.bundle.paste:
+        return findings or [kernel_logs.clean(examined.snapshot, "Xid")]
     return [*findings, *_rest(examined, recent, older)]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from rigops.dataclass import dataclass
 from rigops.doctor.card import logged_cards
 from rigops.doctor.examined import once
-from rigops.doctor.finding import Evidence
+from rigops.doctor.finding import Evidence, Finding
 from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -52,8 +52,10 @@ class Read:
 
 
 def read(snapshot: HostSnapshot, which: Which) -> Read:
+    """Of a paste the lines in it count as read: a finding names their number."""
     answer = snapshot[SOURCES[which]]
-    gap = _gap(answer, which)
+    is_there = answer.value is not None and answer.value.is_a_log
+    gap = "" if is_there and snapshot.bundle.paste else _gap(answer, which)
     # Without rights it may just be closed; where other sections had root, it could have been read.
     is_grave = answer.timed_out or (not answer.without_root and snapshot.had_root)
     return Read(log=answer.value, gap=gap, is_grave=bool(gap) and is_grave)
@@ -72,6 +74,30 @@ def _gap(answer: Answer[KernelLog], which: Which) -> str:
     if answer.without_root and answer.is_incomplete:
         return "cannot be read without root"
     return "was not collected" if log is None else "could not be read to its end"
+
+
+def clean(snapshot: HostSnapshot, what: str) -> Finding:
+    """No `what` was found in the log of this boot: ok as far as it was read."""
+    current = read(snapshot, "current")
+    if snapshot.bundle.paste and (lines := pasted_lines(snapshot)):
+        return Finding("ok", f"no {what} in {lines}", judged_by=KERNEL_LOG.name)
+    if current.gap:
+        return Finding(
+            "unknown", f"whether there was {what} is not known: the kernel log {current.gap}"
+        )
+    if current.log and current.log.starts_at_boot is False:
+        return Finding("info", f"no {what} in the remaining kernel log of this boot")
+    return Finding("ok", f"no {what} in the kernel log of this boot")
+
+
+def pasted_lines(snapshot: HostSnapshot) -> str:
+    """How many lines of logs a paste has, in words; empty for none."""
+    logs = [snapshot[section].or_empty for section in SOURCES.values()]
+    lines = sum(log.total_lines for log in logs if log.is_a_log)
+    if not lines:
+        return ""
+    begins = ", from the boot on" if logs[0].starts_at_boot else ""
+    return (f"these {lines:,} lines" if lines > 1 else "this line") + begins
 
 
 def cited(entries: Iterable[tuple[Which, LogLine]], most: int) -> tuple[Evidence, ...]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _SHOWN_FAILURES: Final = 3
 _MOST_LINES: Final = 6
+_MOST_VALUES: Final = 8
+_NUMBER: Final = re.compile(r"[0-9]")
 _INACTIVE: Final = "Not Active"
 
 _FAILURES: Final = {
@@ -107,15 +109,24 @@ def judge_cards(examined: Examined, judge: Judge, summary: str, *, evidence: str
             found.append(
                 _of_card(card, smi, Finding("unknown", one.summary, why=one.why), evidence)
             )
-    if missing := gap(examined):
+    missing = gap(examined)
+    if missing and not (healthy and _is_pasted_whole(examined)):
         found.append(missing)
     if found:
         return found
     if not healthy:
         return [Finding("skipped", judged[0][1].summary, why=judged[0][1].why)]
-    if len(healthy) < len(judged):
-        summary = f"{summary} ({len(healthy)} of {len(judged)} cards report it)"
+    values = [f"{len(healthy)} of {len(judged)} cards report it"] * (len(healthy) < len(judged))
+    values += dict.fromkeys(one.summary for one in healthy if _NUMBER.search(one.summary))
+    if values:
+        summary = f"{summary} ({', '.join(values[:_MOST_VALUES])})"
     return [Finding("ok", summary, why=next((one.why for one in healthy if one.why), ""))]
+
+
+def _is_pasted_whole(examined: Examined) -> bool:
+    """Some outputs of nvidia-smi have no end that would show; one that was cut is noticed."""
+    paste = examined.snapshot.bundle.paste
+    return paste is not None and not paste.cut and not examined.snapshot[SMI].or_empty.failure
 
 
 def _of_card(card: Card, smi: SmiGpu, finding: Finding, pattern: str) -> Finding:

@@ -75,6 +75,7 @@ _TROUBLES: Final = ("ERR!", "Unknown Error", "is lost", "requires reset")
 _MOST_HOSTS: Final = 24  # prompts of more are no prompts
 _CONTAINER_ID: Final = re.compile(r"[0-9a-f]{12}")
 _SHOWN: Final = 60
+_FRAME: Final = ("+", "\u00b1")  # the second by web pages
 _CERTAIN: Final = {XML: ("<",), JOURNAL: ('"', "{", "}")}
 
 
@@ -149,7 +150,7 @@ def _bundle(
         collected_at=None,
         root=False,
         sections={**sections, PASTED.name: Collected("\n".join(lines))},
-        paste=replace(paste, recognized=tuple(recognized)),
+        paste=replace(paste, recognized=tuple(recognized), cut=tuple(_cut(parts))),
     )
 
 
@@ -376,6 +377,27 @@ def _sections(
     return {name: _collected(name, found) for name, found in by_section.items()}, recognized
 
 
+def _cut(parts: Sequence[tuple[str, Part]]) -> Iterable[str]:
+    """Outputs that name cards and of which the last ones may be missing."""
+    answers = [part for _, part in parts if part.kind in _RICHEST]
+    lists = [part for _, part in parts if part.kind is MATRIX]
+    cut = [part for part in lists if not _is_complete(part)]
+    if all(map(_lacks_cards, answers)):
+        cut += answers
+    return dict.fromkeys(part.kind.name for part in cut)
+
+
+def _lacks_cards(part: Part) -> bool:
+    if part.kind is TABLE:
+        text = "\n".join(part.lines)
+        has_head = any(words in text for words in ("NVIDIA-SMI ", "Bus-Id"))
+        return not (has_head and (part.lines[-1][:1] in _FRAME or "Processes" in text))
+    if part.kind is QUERY:
+        report = nvidia_smi_xml.parse("\n".join(part.lines))
+        return (report.attached or 0) > len(report.gpus)
+    return part.kind is XML and not _is_complete(part)
+
+
 def _section_of(part: Part) -> tuple[str, str]:
     """Its section, none where that cannot be known; and what to say about it."""
     if part.kind.section == LOG.section and _BOOT_BEFORE.search(part.command):
@@ -467,7 +489,7 @@ def _is_complete(part: Part) -> bool:
     if part.has_gap:
         return False
     if part.kind is MATRIX:
-        rows = [line for line in part.lines if _ROW.match(line)]
+        rows = [line for line in part.lines[1:] if _ROW.match(line)]  # after the head
         columns = part.lines[0].split("CPU", 1)[0].split()
         return len(rows) == len([one for one in columns if one.startswith("GPU")])
     return (

@@ -395,3 +395,32 @@ def test_outputs_before_any_prompt_are_of_neither_host() -> None:
     )
 
     assert [one.host for one in read_apart(text.encode(), host="post")] == ["post", "one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cut"),
+    [
+        ("smi-table-discourse-cut", ["nvidia-smi"]),
+        ("smi-table-row-without-head", ["nvidia-smi"]),
+        ("smi-q-throttling-cut", ["nvidia-smi -q"]),
+        ("smi-xml-cut", ["nvidia-smi -q -x"]),
+        ("topo-cut-in-table", ["nvidia-smi topo"]),
+        ("smi-table-watch", []),
+        ("smi-table-err", []),
+        ("smi-q-of-some-sections", []),
+        ("collect-env-pytorch", []),
+        ("topo-with-nics", []),
+        ("healthy-log", []),
+    ],
+)
+def test_an_output_that_may_lack_cards_is_called_cut(name: str, cut: list[str]) -> None:
+    paste = pasted((FIXTURES / f"pastes/{name}.txt").read_text()).paste
+
+    assert paste is not None
+    assert list(paste.cut) == cut
+
+
+def test_the_matrix_of_one_card_is_whole() -> None:
+    bundle = pasted("\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-15\t0\n")
+
+    assert bundle.sections["nvidia-smi-topo"].is_complete

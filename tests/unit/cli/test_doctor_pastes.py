@@ -1,0 +1,159 @@
+"""The answer to a paste is one page: what is wrong, what was judged, and what to paste next."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from rigops.errors import UsageError
+from rigops.probe.bundles.reading import read_all
+from tests.corpus import CORPUS
+
+if TYPE_CHECKING:
+    from tests.unit.cli.conftest import Rigops
+
+PASTES: Final = Path(__file__).parents[2] / "fixtures/pastes"
+_IDS: Final = re.compile(r"(?:[a-z0-9]+\.[a-z0-9_]+, ){2}")
+_ONE_PAGE: Final = 60  # lines
+
+
+def said(rigops: Rigops, path: Path) -> list[str]:
+    """As in a terminal without UTF-8, where an ellipsis is three dots."""
+    return rigops("doctor", "--from", str(path)).out.replace("…", "...").splitlines()
+
+
+def texts(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("*.txt")) if is_paste(path)]
+
+
+def is_paste(path: Path) -> bool:
+    try:
+        return any(one.paste and one.paste.recognized for one in read_all(path))
+    except UsageError:
+        return False
+
+
+@pytest.mark.parametrize("folder", [PASTES, CORPUS], ids=["fixtures", "corpus"])
+def test_a_paste_is_answered_on_one_page_without_a_list_of_ids(
+    rigops: Rigops, folder: Path
+) -> None:
+    for path in texts(folder):
+        lines = said(rigops, path)
+
+        assert max(map(len, lines)) <= 100, path
+        assert not [line for line in lines if _IDS.search(line)], path
+        if len(path.read_bytes().splitlines()) <= _ONE_PAGE:
+            assert len(lines) <= 20, path
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("healthy-log", ["in these 8 lines, from the boot on: no Xid,"]),
+        ("nccl-tests-healthy", ["collectives of 3 sizes computed the right values, up to 8.42"]),
+        ("mixed-bench-and-burn-healthy", ["2 cards computed without an error, up to 73"]),
+        ("topo-healthy-nvlink", ["2 cards, NV4 between them"]),
+        ("smi-q-healthy-excerpt", ["1 card: 1x RTX 3090", "(61 °C)", "default of 350 W", "30%"]),
+        ("lspci-two-3080-grepped", ["2 cards: 2x RTX 3080"]),
+        ("p2p-granted-all-letters", ["peer access is granted for 2 of 2 ordered pairs"]),
+    ],
+)
+def test_what_is_well_is_told_with_its_values(rigops: Rigops, name: str, lines: list[str]) -> None:
+    answer = rigops("doctor", "--from", str(PASTES / f"{name}.txt"))
+    text = " ".join(answer.out.split())
+
+    assert not [line for line in lines if line not in text], answer.out
+    assert "could not be judged" not in text
+    assert answer.code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "code"),
+    [
+        ("healthy-log", "ok", 0),
+        ("xid-31-journal-pager", "WARN", 0),
+        ("xid-79-proxmox-prompt", "FAIL", 1),
+        ("nccl-tests-hang", "unknown", 3),
+        ("gpu-burn-nothing-computed", "unknown", 3),
+        ("smi-table-discourse-cut", "unknown", 3),
+        ("topo-cut-in-table", "unknown", 3),
+        ("p2p-of-what", "unknown", 3),
+    ],
+)
+def test_the_exit_code_follows_what_was_judged(
+    rigops: Rigops, name: str, status: str, code: int
+) -> None:
+    answer = rigops("doctor", "--from", str(PASTES / f"{name}.txt"))
+
+    assert answer.out.splitlines()[0].split("  ")[1] == status
+    assert answer.code == code
+
+
+def test_json_has_every_check_and_calls_skipped_what_the_paste_does_not_show(
+    rigops: Rigops,
+) -> None:
+    answer = rigops("doctor", "--from", str(PASTES / "healthy-log.txt"), "--json")
+    (host,) = json.loads(answer.out)["hosts"]
+    by_id = {one["id"]: one for one in host["findings"]}
+
+    assert {one["status"] for one in host["findings"]} == {"ok", "skipped"}
+    assert by_id["btrfs.space"]["summary"] == "no output in the paste decides it"
+    assert host["notes"][-1] == "more would be decided by: nvidia-smi -q"
+
+
+def test_only_of_a_check_that_nothing_pasted_decides_is_unknown(rigops: Rigops) -> None:
+    answer = rigops("doctor", "--from", str(PASTES / "healthy-log.txt"), "--only", "btrfs.space")
+
+    assert "unknown  btrfs.space  nothing in this paste can be judged" in answer.out
+    assert answer.code == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("$ nvidia-smi\nNo devices were found\n", "sudo dmesg | grep -i -e NVRM -e nvidia"),
+        ((PASTES / "xid-79-proxmox-prompt.txt").read_text(), "sudo lspci -Dnnvvv"),
+        ((PASTES / "apt-dkms-build-failed.txt").read_text(), "dkms status"),
+        ((PASTES / "healthy-log.txt").read_text(), "nvidia-smi -q"),
+    ],
+    ids=["no device", "xid", "dkms", "well"],
+)
+def test_the_one_command_fits_the_finding(
+    rigops: Rigops, tmp_path: Path, text: str, command: str
+) -> None:
+    (tmp_path / "post.txt").write_text(text)
+
+    lines = said(rigops, tmp_path / "post.txt")
+
+    asked = [line for line in lines if line.startswith("More would be decided by")]
+    assert asked == [f"More would be decided by: {command}"]
+
+
+def test_a_fix_is_whole_and_the_versions_stand_in_the_summary(rigops: Rigops) -> None:
+    text = " ".join(" ".join(said(rigops, PASTES / "api-mismatch-after-update.txt")).split())
+
+    assert "the loaded driver (535.129.03) and the libraries of programs (535.183.01) are" in text
+    assert "fix: reboot: `systemctl reboot`; the module of the new version is" in text
+
+
+def test_verbose_counts_what_the_paste_does_not_show(rigops: Rigops) -> None:
+    answer = rigops("doctor", "-v", "--from", str(PASTES / "healthy-log.txt"))
+
+    assert re.search(r"skipped \d+ checks, of which the paste shows nothing", answer.out)
+    assert not _IDS.search(answer.out)
+
+
+def test_of_a_log_with_errors_of_another_device_it_is_not_said_that_it_has_none(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    line = "nvme 0000:02:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver)"
+    (tmp_path / "post.txt").write_text(f"[    2.000000] {line}\n")
+
+    answer = rigops("doctor", "--from", str(tmp_path / "post.txt"), "--json")
+    found = [one for one in answer.json()["hosts"][0]["findings"] if one["id"] == "pci.aer.corr"]
+
+    assert {one["status"] for one in found} == {"info"}
