@@ -315,6 +315,38 @@ def test_what_nvidia_smi_lists_is_driven_whatever_is_known_of_its_chip() -> None
     assert rigs.one(rigs.find(texts), "drv.flavor").status == "ok"
 
 
+@pytest.mark.parametrize(
+    ("devices", "version", "expected"),
+    [
+        ((GTX_480,), answers.VERSION.format("358.16"), "ok"),
+        ((NOBODY,), answers.VERSION.format("358.16"), "ok"),
+        ((GTX_480,), OPEN.replace("580.95.05", "520.61.05"), "fail"),
+        ((V100, NOBODY), OPEN.replace("580.95.05", "520.61.05"), "fail"),
+        ((V100, RTX_5090), OPEN.replace("580.95.05", "520.61.05"), "fail"),
+    ],
+)
+def test_no_kind_of_module_is_advised_that_a_card_cannot_have(
+    devices: tuple[str, ...], version: str, expected: str
+) -> None:
+    cards = (answers.ONE_GPU.replace("0x2204", one) for one in devices)
+    texts = {
+        **rigs.WELL,
+        "pci": "".join(
+            one.replace("0a:00.0", f"{at:02x}:00.0") for at, one in enumerate(cards, 10)
+        ),
+        "nvidia-version": version,
+        "nvidia-smi-xml": None,
+        "lspci": None,
+        "nvidia-smi-topo": None,
+        "nvidia-smi-p2p-read": None,
+        "packages": None,
+    }
+    found = rigs.one(rigs.find(texts), "drv.flavor")
+
+    assert found.status == expected
+    assert found.fix is None or found.fix.kind == "hands"
+
+
 def test_no_driver_is_recommended_by_guess() -> None:
     texts = {"lspci": None, "nvidia-smi-xml": None, "packages": None}
     fix = look("drv.pin", instead=texts, pci=answers.PCI.replace("0x2204", NOBODY)).fix
