@@ -84,6 +84,22 @@ def test_a_module_in_use_needs_the_reboot(processes: str | None, said: str) -> N
     assert said in fix.text
 
 
+def test_a_reboot_that_did_not_help_has_a_fix_too() -> None:
+    found = rigs.one(rigs.find({**rigs.WELL, "nvidia-smi-xml": REFUSES}), "drv.mismatch")
+
+    assert found.status == "fail"
+    assert "comes back after that, two drivers are installed" in str(found.fix)
+
+
+def test_a_mismatch_of_an_older_boot_is_over() -> None:
+    stamp = "2026-01-{}T18:00:00.000000+0000 rig kernel: "
+    line = API.splitlines()[0].partition("] ")[2]
+    lines = (f"{stamp.format('08')}{line}", f"{stamp.format(11)}Linux version 6.1.0-18-amd64", "")
+    found = rigs.find({"lspci": rigs.lspci(), "kernel-log": "\n".join(lines)})
+
+    assert rigs.one(found, "drv.mismatch").status == "skipped"
+
+
 @pytest.mark.parametrize(
     "lines",
     [

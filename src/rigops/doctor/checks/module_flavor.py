@@ -88,6 +88,8 @@ def _kind(examined: Examined) -> Finding:
         )
     if not views.sees_the_bus(examined) or len(examined.cards) != views.gpu_count(examined):
         return Finding("unknown", f"the {flavor} module; not all cards were seen", evidence)
+    # What the log says of a driver that was loaded before is judged with this.
+    evidence += ignored_cards.lines_of(examined)
     held = [driver_state.bound_to(card) for card in examined.cards]
     is_any_unknown = any(card.driven is None for card in examined.cards)
     if is_any_unknown and not all(one and one[0] == driver_state.DRIVER for one in held):

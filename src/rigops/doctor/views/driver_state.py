@@ -25,7 +25,7 @@ CONCERN = "nvidia_driver"
 NOT_LOADED = "no NVIDIA driver is loaded"
 
 # Failures of nvidia-smi that only a loaded driver can cause.
-_ANSWERED = frozenset({"mismatch", "no-devices", "lost"})
+_ANSWERED = frozenset({"mismatch", "no-devices", "not-started", "lost"})
 _NUMBERS = re.compile(
     r"(?:[0-9]{1,3}:)?(?P<version>[1-9][0-9]{1,3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)(?!\.?[0-9])"
 )

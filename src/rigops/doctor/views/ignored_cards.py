@@ -40,6 +40,13 @@ def judge_ignored(examined: Examined) -> list[Finding]:
     ]
 
 
+def lines_of(examined: Examined) -> tuple[Evidence, ...]:
+    log = examined.snapshot[KERNEL_LOG].or_empty
+    return tuple(
+        Evidence(KERNEL_LOG.name, one.line) for card in log.ignored_cards for one in card.entries
+    )
+
+
 def judge_undriven(
     examined: Examined, driver: str, evidence: tuple[Evidence, ...]
 ) -> list[Finding]:
