@@ -19,6 +19,7 @@ from rigops.doctor.views import (
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -61,7 +62,7 @@ _BLACKLIST = "/etc/modprobe.d/blacklist-nouveau.conf"
 
 @Check(
     "drv.loaded",
-    needs=NEEDS,
+    needs=(*NEEDS, NVBANDWIDTH),
     fixes=("apply+reboot", "hands"),
     cause_rank=80,
     essential=True,
@@ -70,13 +71,19 @@ def loaded(examined: Examined) -> Finding:
     """The NVIDIA driver is loaded.
 
     Looks whether /proc/driver/nvidia/version is there, which it is only while the kernel module is
-    loaded. Where it was not collected, cards listed by nvidia-smi count instead. A host with a card
+    loaded. Where it was not collected, cards listed by nvidia-smi count instead, or the driver that
+    nvbandwidth names. A host with a card
     and no driver fails, with the cause that the other evidence names: no module for this kernel,
     Secure Boot, nouveau, a driver that ignores the cards, or nothing installed.
     """
     state = driver_state.loaded(examined)
+    run = examined.snapshot[NVBANDWIDTH].or_empty
+    if state.is_loaded is None and run.driver:  # it copies through the driver
+        state = driver_state.Loaded(
+            is_loaded=True, evidence=(Evidence(NVBANDWIDTH.name, run.driver_line),)
+        )
     if state.is_loaded:
-        version = examined.snapshot[NVIDIA_VERSION].or_empty.version
+        version = examined.snapshot[NVIDIA_VERSION].or_empty.version or run.driver
         named = f"the NVIDIA driver{f' {version}' if version else ''}"
         return Finding("ok", f"{named} is loaded", state.evidence)
     cause = cause_of(examined)

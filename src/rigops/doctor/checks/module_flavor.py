@@ -20,6 +20,7 @@ from rigops.doctor.views import (
 )
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -37,7 +38,16 @@ _FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)
 
 @Check(
     "drv.flavor",
-    needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, PACKAGES, KERNEL_LOG, SMI),
+    needs=(
+        UNAME,
+        PROC_CMDLINE,
+        NVIDIA_VERSION,
+        NVIDIA_MODINFO,
+        PACKAGES,
+        KERNEL_LOG,
+        SMI,
+        NVBANDWIDTH,
+    ),
     fixes=("apply+reboot", "hands"),
     keys=frozenset({"driver_flavor"}),
     cause_rank=70,

@@ -1,0 +1,86 @@
+"""What stands together in a paste decides, and not one line: each alarm that there is, no other.
+
+Facts of NVIDIA/open-gpu-kernel-modules#246 and #259 among others; all texts are made up.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from rigops.doctor.registry import examine
+from rigops.probe.bundles.reading import read_content
+from rigops.probe.snapshot import HostSnapshot
+from tests.unit.doctor.examining import catalog
+
+CARD = "01:00.0 VGA compatible controller: NVIDIA Corporation GP107M [GeForce GTX 1050 Mobile]"
+JOURNAL = "Nov 08 11:14:4{} box {}\n"
+NVBANDWIDTH = """\
+nvbandwidth Version: v0.4
+CUDA Runtime Version: 12030
+CUDA Driver Version: 12030
+Driver Version: {}
+
+Device 0: NVIDIA GeForce RTX 4090
+Device 1: NVIDIA GeForce RTX 4090 (00000000:02:00)
+
+Running host_to_device_memcpy_ce.
+memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
+           0         1
+ 0     26.55     26.54
+
+SUM host_to_device_memcpy_ce 53.09
+"""
+P2P_TEST = """\
+[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]
+Device: 0, NVIDIA GeForce RTX 4090, pciBusID: 1, pciDeviceID: 0, pciDomainID:0
+Device: 1, NVIDIA GeForce RTX 4090, pciBusID: 2, pciDeviceID: 0, pciDomainID:0
+Device=0 CAN Access Peer Device=1
+Device=1 CAN Access Peer Device=0
+NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Wed Nov 23 23:04:03 UTC 2022
+"""
+ALARMS = {
+    "one that the driver could not start is not lost": (
+        "Unable to determine the device handle for gpu 0000:01:00.0: Not Found\n",
+        {"fail gpu.init"},
+    ),
+    "one that bbswitch has switched off is not lost": (
+        f"0000:01:00.0 OFF\n{CARD} (rev ff)\n[   15.0] bbswitch: disabling discrete graphics\n",
+        set(),
+    ),
+    "one that nothing has switched off is lost": (
+        f"{CARD} (rev ff)\n",
+        {"fail gpu.lost", "fail gpu.count"},
+    ),
+    "PackageKit without a network is no error of apt": (
+        JOURNAL.format(0, "packagekitd[2557]: E: Failed to fetch https://a.example/InRelease")
+        + "              E: Some index files failed to download. They have been ignored.\n"
+        + JOURNAL.format(5, "kernel: usb 1-1: new device"),
+        set(),
+    ),
+    "apt without a network is one": (
+        (
+            "E: Failed to fetch https://a.example/InRelease  Could not resolve 'a.example'\n"
+            "E: Some index files failed to download. They have been ignored.\n"
+        ),
+        {"fail pkg.errors"},
+    ),
+    "Secure Boot refuses another's module": (
+        "modprobe: ERROR: could not insert 'nct6687': Key was rejected by service\n",
+        {"warn drv.secureboot"},
+    ),
+    "nvbandwidth names a bad driver": (NVBANDWIDTH.format("545.29.06"), {"fail drv.pin"}),
+    "nvbandwidth names a good driver": (NVBANDWIDTH.format("535.183.01"), set()),
+    "p2pBandwidthLatencyTest names the cards of a bad driver": (
+        P2P_TEST.format("525.60.11"),
+        {"fail drv.pin"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_a_paste_has_these_alarms(name: str) -> None:
+    text, expected = ALARMS[name]
+    (bundle,) = read_content(text.encode(), place="post", host="post")
+    found = examine(HostSnapshot(bundle), None, catalog())
+
+    assert {f"{one.status} {one.id}" for one in found if one.status in {"fail", "warn"}} == expected
