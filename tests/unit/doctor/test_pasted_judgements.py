@@ -51,6 +51,19 @@ ALARMS = {
         f"{CARD} (rev ff)\n",
         {"fail gpu.lost", "fail gpu.count"},
     ),
+    "nouveau had the cards until NVIDIA's driver was loaded": (
+        (
+            "[    2.1] nouveau 0000:08:00.0: NVIDIA GB206 (1b6000a1)\n"
+            "[    5.2] nvidia-nvlink: Nvlink Core is being initialized, major device number 510\n"
+            "[    5.3] nvidia 0000:08:00.0: vgaarb: VGA decodes changed: olddecodes=io+mem\n"
+            "[    5.4] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05\n"
+        ),
+        set(),
+    ),
+    "nouveau has a card": (
+        "[    2.1] nouveau 0000:08:00.0: NVIDIA GB206 (1b6000a1)\n",
+        {"fail drv.nouveau"},
+    ),
     "PackageKit without a network is no error of apt": (
         JOURNAL.format(0, "packagekitd[2557]: E: Failed to fetch https://a.example/InRelease")
         + "              E: Some index files failed to download. They have been ignored.\n"

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from rigops.doctor.card import Card
     from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
+    from rigops.probe.kernel_log.log_line import LogLine
+    from rigops.probe.snapshot import HostSnapshot
 
 NEEDS = (
     UNAME,
@@ -56,7 +58,11 @@ _GIVEN_BY = {
     "xen-pciback": _OF_XEN,
 }
 _NOT_PROBED = re.compile(r"NVRM: The NVIDIA probe routine was not called for [0-9]+ device")
-_AT_WORK = re.compile(r"^nouveau [0-9a-f:.]+: ")
+_AT_WORK = re.compile(r"^nouveau (?P<address>[0-9a-f:.]{7,16}): ")
+_OURS = re.compile(
+    r"^nvidia (?P<address>[0-9a-f:.]{7,16}): |"
+    r"Initialized nvidia-drm .{1,40} for (?P<drm>[0-9a-f:.]{7,16})"
+)
 _BLACKLIST = "/etc/modprobe.d/blacklist-nouveau.conf"
 
 
@@ -238,11 +244,24 @@ def _held_by_none(examined: Examined, free: list[Card]) -> Finding:
 def _by_log(examined: Examined) -> Finding:
     """By the kernel log, where the cards do not show it."""
     not_probed = driver_state.logged(examined.snapshot, _NOT_PROBED)
-    at_work = driver_state.logged(examined.snapshot, _AT_WORK)
+    at_work = _not_taken_over(examined.snapshot)
     if not_probed or at_work:
         lines = (*driver_state.cited(not_probed, 1), *driver_state.cited(at_work, 2))
         return _taken_by_log(examined, lines)
     return Finding("unknown", "which driver holds each card could not be read")
+
+
+def _not_taken_over(snapshot: HostSnapshot) -> list[LogLine]:
+    """Lines of nouveau on cards that NVIDIA's driver did not get later in this boot."""
+    found: dict[str, LogLine] = {}
+    for line in snapshot[KERNEL_LOG].or_empty.lines:
+        if line.boot:
+            continue
+        if theirs := _AT_WORK.match(line.message):
+            found.setdefault(theirs["address"], line)
+        elif ours := _OURS.search(line.message):
+            found.pop(ours["address"] or ours["drm"], None)
+    return list(found.values())
 
 
 def _taken_by_log(examined: Examined, lines: tuple[Evidence, ...]) -> Finding:
