@@ -5,12 +5,17 @@ Facts of NVIDIA/open-gpu-kernel-modules#246 and #259 among others; all texts are
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from rigops.doctor.registry import examine
 from rigops.probe.bundles.reading import read_content
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor.examining import catalog
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Finding
 
 CARD = "01:00.0 VGA compatible controller: NVIDIA Corporation GP107M [GeForce GTX 1050 Mobile]"
 JOURNAL = "Nov 08 11:14:4{} box {}\n"
@@ -29,6 +34,13 @@ memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
  0     26.55     26.54
 
 SUM host_to_device_memcpy_ce 53.09
+"""
+NCCL_TESTS = """\
+# nThread 1 nGpus 2 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 \
+agg iters: 1 validation: 1 graph: 0
+#
+# Using devices
+#  Rank  0 Group  0 Pid  25462 on  box device  0 [0x01] RTX 4090
 """
 P2P_TEST = """\
 [P2P (Peer-to-Peer) GPU Bandwidth Latency Test]
@@ -64,6 +76,11 @@ ALARMS = {
         "[    2.1] nouveau 0000:08:00.0: NVIDIA GB206 (1b6000a1)\n",
         {"fail drv.nouveau"},
     ),
+    "nccl-tests began on two cards and printed nothing more": (
+        f"{NCCL_TESTS}#  Rank  1 Group  0 Pid  25462 on  box device  1 [0x02] RTX 4090\n",
+        {"warn bench.nccl"},
+    ),
+    "nccl-tests on one card has no peer to wait for": (NCCL_TESTS, set()),
     "PackageKit without a network is no error of apt": (
         JOURNAL.format(0, "packagekitd[2557]: E: Failed to fetch https://a.example/InRelease")
         + "              E: Some index files failed to download. They have been ignored.\n"
@@ -90,10 +107,31 @@ ALARMS = {
 }
 
 
+def found(text: str) -> list[Finding]:
+    (bundle,) = read_content(text.encode(), place="post", host="post")
+    return examine(HostSnapshot(bundle), None, catalog())
+
+
+@pytest.mark.parametrize("letters", ["CNS", "NS"])
+def test_a_matrix_that_refuses_every_pair_is_told_without_the_cards(letters: str) -> None:
+    matrix = f" \tGPU0\tGPU1\n GPU0\tX\t{letters}\n GPU1\t{letters}\tX\n\nLegend:\n  X = Self\n"
+    grant = next(
+        one for one in found(f"$ nvidia-smi topo -p2p r\n{matrix}") if one.id == "p2p.grant"
+    )
+    partly = matrix.replace(letters, "U", 1)
+    other = next(
+        one for one in found(f"$ nvidia-smi topo -p2p r\n{partly}") if one.id == "p2p.grant"
+    )
+
+    assert (grant.status, other.status) == ("info", "unknown")
+    assert f"between its 2 cards ({letters})" in grant.summary
+    assert "through the host's memory" in grant.why
+
+
 @pytest.mark.parametrize("name", ALARMS)
 def test_a_paste_has_these_alarms(name: str) -> None:
     text, expected = ALARMS[name]
-    (bundle,) = read_content(text.encode(), place="post", host="post")
-    found = examine(HostSnapshot(bundle), None, catalog())
 
-    assert {f"{one.status} {one.id}" for one in found if one.status in {"fail", "warn"}} == expected
+    assert {
+        f"{one.status} {one.id}" for one in found(text) if one.status in {"fail", "warn"}
+    } == expected
