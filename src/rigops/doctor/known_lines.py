@@ -74,7 +74,8 @@ def known_lines(examined: Examined) -> Mapping[str, tuple[Finding, ...]]:
 def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     """Its findings, and those of known lines that it has not judged itself.
 
-    Where it has failed itself, it says all of it.
+    Where it has failed itself, it says all of it. On a host a check judges more than lines: those
+    that mean no fault tell nothing there, and make nothing known that it does not know.
     """
     found = check.findings(examined)
     judged = {
@@ -85,6 +86,9 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
         for one in known_lines(examined).get(check.id, ())
         if not any(cited.line in judged for cited in one.evidence)
     ]
+    is_note = all(one.status == "info" for one in told)
+    if is_note and examined.snapshot.bundle.paste is None:
+        return found
     if not told or any(one.status == "fail" for one in found):
         return found
     return [*(one for one in found if one.status in _KEPT), *told]

@@ -66,13 +66,13 @@ def test_cards_without_p2p_over_pcie_have_none_to_lose(
 ) -> None:
     one, other = devices
     pci = answers.PCI.replace("0x2204", f"0x{one}", 1).replace("0x2204", f"0x{other}")
-    blind = {"nvidia_smi_topo": None, "nvidia_smi_xml": None}
-    found = look(MODE, pci=pci, nvidia_smi_p2p_read=None, **blind)
     matrix = answers.MATRIX.format("OK")
+    texts = {"pci": pci, "nvidia-smi-topo": None, "nvidia-smi-xml": None}
+    found = look(MODE, instead={**texts, "nvidia-smi-p2p-read": None})
 
     assert found.status == status
     assert (found.fix is None) is (status == "info")
-    assert look(MODE, pci=pci, nvidia_smi_p2p_read=matrix, **blind).status == granted
+    assert look(MODE, instead={**texts, "nvidia-smi-p2p-read": matrix}).status == granted
 
 
 def test_a_matrix_of_fewer_cards_than_there_are_refuses_nothing() -> None:

@@ -98,6 +98,13 @@ ALARMS = {
         "modprobe: ERROR: could not insert 'nct6687': Key was rejected by service\n",
         {"warn drv.secureboot"},
     ),
+    "the kernel's own line of it names no module": (
+        (
+            "modprobe: ERROR: could not insert 'nct6687': Key was rejected by service\n"
+            "[   12.3] Loading of module with unavailable key is rejected\n"
+        ),
+        {"warn drv.secureboot"},
+    ),
     "nvbandwidth names a bad driver": (NVBANDWIDTH.format("545.29.06"), {"fail drv.pin"}),
     "nvbandwidth names a good driver": (NVBANDWIDTH.format("535.183.01"), set()),
     "p2pBandwidthLatencyTest names the cards of a bad driver": (

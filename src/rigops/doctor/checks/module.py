@@ -18,6 +18,7 @@ from rigops.doctor.views import (
 )
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.dkms import SECTION as DKMS
+from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
@@ -44,6 +45,7 @@ NEEDS = (
     SECURE_BOOT,
     BOOTLOADER,
     PACKAGES,
+    KERNEL_LOG_PREVIOUS,
     KERNEL_LOG,
     SMI,
 )
