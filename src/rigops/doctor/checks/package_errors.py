@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NVIDIA: Final = ("nvidia", "cuda")
 _BACKGROUND: Final = re.compile(
-    r"packagekitd?\[[0-9]{1,9}\]: (?=.{0,400}(?P<rest>(?:\n.{0,400}){0,30}))", re.IGNORECASE
+    r"[Pp]ackage[Kk]itd?\[[0-9]{1,9}\]: (?=.{0,400}(?P<rest>(?:\n.{0,400}){0,30}))"
 )
 _LOOK: Final = "`apt-get check` and `dpkg --audit` name the packages; begin with the first"
 
@@ -188,8 +188,9 @@ def _background_lines(examined: Examined) -> frozenset[str]:
     It asks by itself whether there are updates, and complains where there is no network.
     """
     pasted = examined.snapshot.bundle.sections.get(PASTED.name)
+    text = pasted.text if pasted and "ackage" in pasted.text else ""
     found: set[str] = set()
-    for begin in _BACKGROUND.finditer(pasted.text if pasted else ""):
+    for begin in _BACKGROUND.finditer(text):
         for line in begin["rest"].splitlines():
             if stamps.read(line).form is not None:
                 break

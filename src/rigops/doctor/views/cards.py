@@ -53,7 +53,7 @@ def is_switched_off(examined: Examined) -> bool:
     """The laptop's own card, by bbswitch, so that nothing on the bus answers."""
     sections = examined.snapshot.bundle.sections
     texts = (sections[one].text for one in (PASTED.name, KERNEL_LOG.name) if one in sections)
-    return any(_SWITCHED_OFF.search(text) for text in texts)
+    return any("bbswitch" in text and _SWITCHED_OFF.search(text) for text in texts)
 
 
 @once
