@@ -75,7 +75,8 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     """Its findings, and those of known lines that it has not judged itself.
 
     Where it has failed itself, it says all of it. On a host a check judges more than lines: those
-    that mean no fault tell nothing there, and make nothing known that it does not know.
+    that mean no fault tell nothing there, and make nothing known that it does not know; where it
+    does not apply, none does.
     """
     found = check.findings(examined)
     judged = {
@@ -87,7 +88,8 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
         if not any(cited.line in judged for cited in one.evidence)
     ]
     is_note = all(one.status == "info" for one in told)
-    if is_note and examined.snapshot.bundle.paste is None:
+    is_skipped = bool(found) and all(one.status == "skipped" for one in found)
+    if (is_note or is_skipped) and examined.snapshot.bundle.paste is None:
         return found
     if not told or any(one.status == "fail" for one in found):
         return found
