@@ -10,7 +10,9 @@ from rigops.dataclass import dataclass
 from rigops.inventory.spec.choice import GpuIdentity
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.p2p_bandwidth_test import SECTION as P2P_TEST
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
@@ -63,7 +65,8 @@ def find_cards(snapshot: HostSnapshot, catalog: Catalog) -> tuple[Card, ...]:
     """Ordered by address, which is also the order of nvidia-smi's indices.
 
     One source is enough: cards that nvidia-smi lists without addresses (-L) go by their index, and
-    where nothing else names any, those that the kernel or the driver names in the kernel log.
+    where nothing else names any, those that the kernel or the driver names in the kernel log, and
+    those that a program of NVIDIA's has used.
     """
     functions = {one.address: one for one in snapshot[PCI].or_empty.nvidia_gpus}
     listed = {one.address: one for one in snapshot[LSPCI].or_empty.nvidia_gpus}
@@ -73,6 +76,9 @@ def find_cards(snapshot: HostSnapshot, catalog: Catalog) -> tuple[Card, ...]:
     if not addresses and every:
         return tuple(_card(catalog, str(at), None, smi=one) for at, one in enumerate(every))
     addresses = addresses or logged_cards(snapshot)
+    if not addresses:
+        used = _used_cards(snapshot)
+        return tuple(_card(catalog, address, None, label=used[address]) for address in used)
     logged = found_cards(snapshot)
     return tuple(
         _card(
@@ -100,13 +106,14 @@ def _card(
     function: PciFunction | None = None,
     listed: LspciFunction | None = None,
     smi: SmiGpu | None = None,
+    label: str = "",
 ) -> Card:
     device = function.device if function else listed.device if listed else device
     model = find_gpu(catalog, f"10de:{device:04x}").only if device is not None else None
     if model is None and smi is not None and smi.name:
         name = smi.name.removeprefix("NVIDIA ")
         model = find_gpu(catalog, name).only or find_cut(catalog, name, smi.memory_total_mib)
-    label = listed.product or listed.name if listed else ""
+    label = listed.product or listed.name if listed else label
     if model is None and label:
         model = find_gpu(catalog, label).only
     name = model.name if model else (smi and smi.name) or label or "unknown GPU"
@@ -119,6 +126,15 @@ def _card(
         lspci=listed,
         smi=smi,
     )
+
+
+def _used_cards(snapshot: HostSnapshot) -> dict[str, str]:
+    """Names by address, or by CUDA's number: of nvbandwidth, or p2pBandwidthLatencyTest."""
+    named = {str(at): name for at, name in snapshot[NVBANDWIDTH].or_empty.devices.items()}
+    runs = snapshot[P2P_TEST].or_empty.runs[:1]
+    return named or {
+        run.addresses.get(at, str(at)): name for run in runs for at, name in run.names.items()
+    }
 
 
 def found_cards(snapshot: HostSnapshot) -> dict[str, int]:

@@ -44,6 +44,11 @@ _GROUP: Final = re.compile(r"\{([a-z]+)\}")
 _NARROWEST: Final = 60  # columns of a terminal whose lines were wrapped
 _LONGEST_WRAPPED: Final = 400  # lines: people wrap what they write, not logs
 _REBOOTS: Final = frozenset({"kernel_args", "driver"})  # keys that take a boot
+# States of the driver, which the next boot shows again if they last.
+_OF_A_BOOT: Final = frozenset(
+    f"drv.{name}"
+    for name in ("dkms", "flavor", "hang", "loaded", "mismatch", "nouveau", "secureboot")
+)
 _LESS: Final[Mapping[Severity, Severity]] = {"fail": "warn", "warn": "info", "info": "info"}
 
 
@@ -67,12 +72,35 @@ def known_lines(examined: Examined) -> Mapping[str, tuple[Finding, ...]]:
 
 
 def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
-    """Its findings, and those of known lines; where it has failed itself, it says all of it."""
+    """Its findings, and those of known lines that it has not judged itself.
+
+    Where it has failed itself, it says all of it. On a host a check judges more than lines: those
+    that mean no fault tell nothing there, and make nothing known that it does not know; where it
+    does not apply, none does.
+    """
     found = check.findings(examined)
-    told = [replace(one, id=check.id) for one in known_lines(examined).get(check.id, ())]
+    judged = {
+        cited.line.strip() for one in found if one.status != "unknown" for cited in one.evidence
+    }
+    told = [
+        replace(one, id=check.id)
+        for one in known_lines(examined).get(check.id, ())
+        if not any(cited.line in judged for cited in one.evidence)
+    ]
+    is_note = all(one.status == "info" for one in told)
+    is_skipped = bool(found) and all(one.status == "skipped" for one in found)
+    if (is_note or is_skipped) and examined.snapshot.bundle.paste is None:
+        return found
     if not told or any(one.status == "fail" for one in found):
         return found
     return [*(one for one in found if one.status in _KEPT), *told]
+
+
+def explaining(examined: Examined, *checks: str) -> Finding | None:
+    """A failure by known lines that explains one which has no cause of its own."""
+    told = known_lines(examined)
+    failures = (one for check in checks for one in told.get(check, ()) if one.status == "fail")
+    return next(failures, None)
 
 
 def has_known_lines(snapshot: HostSnapshot, catalog: Catalog) -> bool:
@@ -184,6 +212,8 @@ def _findings(
         by_subject[_subject(examined, row, hit)].append(hit)
     for subject, all_hits in by_subject.items():
         now = [one for one in all_hits if not _is_of_before(one, earlier)]
+        if not now and row.finding in _OF_A_BOOT:
+            continue
         shown = list({one.line: one for one in now or all_hits}.values())
         values = {name: value or "?" for name, value in shown[0].found.groupdict().items()}
         times = f", {len(shown)} times" if len(shown) > 1 else ""

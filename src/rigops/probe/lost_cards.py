@@ -33,7 +33,8 @@ MEASURED: Final = frozenset(
 _FEWEST: Final = 2  # of them unreadable, before a card counts as dead
 _DRIVER: Final = "nvidia"
 _NO_ANSWER: Final = "it answers nothing on the bus any more"
-_ASKED: Final = frozenset({None, "lost", "no-devices"})  # how nvidia-smi ends where it asked cards
+# How nvidia-smi ends where it asked cards.
+_ASKED: Final = frozenset({None, "lost", "not-started", "no-devices"})
 
 
 @dataclass(frozen=True)

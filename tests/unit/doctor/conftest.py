@@ -10,6 +10,8 @@ from rigops.catalog import lookup
 from rigops.doctor.finding import Finding
 from rigops.doctor.registry import CHECKS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
+from rigops.probe.sections.p2p_bandwidth_test import SECTION as P2P_TEST
 from rigops.probe.snapshot import HostSnapshot
 
 if TYPE_CHECKING:
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.probe.section import Section
     from rigops.probe.snapshot import Answer
+
+
+# Where they are there, and they are not asked for that.
+_NAME_CARDS_TOO = (KERNEL_LOG, NVBANDWIDTH, P2P_TEST)
 
 
 class _Watched(HostSnapshot):
@@ -44,8 +50,7 @@ def _watched(check: Check) -> Callable[[Examined], list[Finding]]:
         several = [found] if isinstance(found, Finding) else found
         if isinstance(examined.snapshot, _Watched):  # one check asks another
             examined.snapshot.seen.update(snapshot.seen)
-        # The kernel log names cards where it is there, and is not asked for that.
-        known = {section.name for section in (*check.sections, KERNEL_LOG)}
+        known = {section.name for section in (*check.sections, *_NAME_CARDS_TOO)}
         undeclared = snapshot.seen - known
         assert not undeclared, f"{check.id} does not say that it needs {sorted(undeclared)}"
         for one in several:

@@ -7,12 +7,17 @@ clearlinux/distribution#3291.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.unit.doctor.examining import catalog, check_of
 from tests.unit.doctor.logged import BOOTED_BEFORE, journal, look, xid
 from tests.unit.doctor.pcie_rigs import smi, smi_card
 from tests.unit.probe import answers
+
+if TYPE_CHECKING:
+    from rigops.doctor.check import Check
 
 INIT = check_of("gpu.init")
 GSP = check_of("drv.gsp")
@@ -106,7 +111,7 @@ def test_what_follows_a_failure_counts_where_the_failure_is_lost(line: str) -> N
     [
         (f"nvidia {UNREACHABLE}", "did not answer when it was woken", "d3cold_allowed"),
         (f"vfio-pci {UNREACHABLE}", "did not answer when it was woken", "d3cold_allowed"),
-        ("NVRM: BAR1 is 0M @ 0x0 (PCI:0000:0a:00.0)", "no room", "Above 4G"),
+        ("NVRM: BAR1 is 0M @ 0x0 (PCI:0000:0a:00.0)", "no room", "pci=realloc"),
         ("NVRM: Xid (PCI:0000:0a:00): 79, GPU has fallen off the bus.", "fallen off", "reseat"),
     ],
 )
@@ -122,6 +127,32 @@ def test_what_the_kernel_said_before_is_the_cause(before: str, said: str, fix: s
     assert fix in str(found.fix)
     assert before in found.evidence[0].line
     assert said == "no room" or said not in after.summary
+
+
+ALPHA = "NVRM: Open nvidia.ko is only ready for use on Data Center GPUs."
+NO_ENGINE = "NVRM kgspInitRm_IMPL: missing NVDEC0 engine, cannot initialize GSP-RM"
+OFF_ON = "NVRM: osInitNvMapping: *** Cannot attach gpu"
+
+
+@pytest.mark.parametrize(
+    ("check", "line", "code", "fix"),
+    [
+        (INIT, ALPHA, "0x63:0x0:0", "proprietary module"),
+        (GSP, NO_ENGINE, "0x62:0x40:1760", "proprietary module"),
+        (INIT, OFF_ON, "0x7e:0x99:751", "switch the machine off and on"),
+        (GSP, "NVRM: RmFetchGspRmImages: No firmware image found", "0x62:0x40:1", "firmware of"),
+    ],
+)
+def test_a_known_line_that_says_why_a_card_did_not_start_has_the_fix(
+    check: Check, line: str, code: str, fix: str
+) -> None:
+    """NVIDIA/open-gpu-kernel-modules#230, #116: the proprietary module cured both."""
+    log = journal((60, line), (61, f"{CARD}RmInitAdapter failed! ({code})"))
+    (found,) = look(check, {**NO_DEVICES, "kernel-log": log})
+
+    assert found.status == "fail"
+    assert fix in str(found.fix)
+    assert "power cord" not in str(found.fix)
 
 
 @pytest.mark.parametrize("bus", ["10", "10@0"])

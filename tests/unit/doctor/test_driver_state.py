@@ -84,6 +84,22 @@ def test_a_module_in_use_needs_the_reboot(processes: str | None, said: str) -> N
     assert said in fix.text
 
 
+def test_a_reboot_that_did_not_help_has_a_fix_too() -> None:
+    found = rigs.one(rigs.find({**rigs.WELL, "nvidia-smi-xml": REFUSES}), "drv.mismatch")
+
+    assert found.status == "fail"
+    assert "comes back after that, two drivers are installed" in str(found.fix)
+
+
+def test_a_mismatch_of_an_older_boot_is_over() -> None:
+    stamp = "2026-01-{}T18:00:00.000000+0000 rig kernel: "
+    line = API.splitlines()[0].partition("] ")[2]
+    lines = (f"{stamp.format('08')}{line}", f"{stamp.format(11)}Linux version 6.1.0-18-amd64", "")
+    found = rigs.find({"lspci": rigs.lspci(), "kernel-log": "\n".join(lines)})
+
+    assert rigs.one(found, "drv.mismatch").status == "skipped"
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -313,6 +329,38 @@ def test_what_nvidia_smi_lists_is_driven_whatever_is_known_of_its_chip() -> None
     }
 
     assert rigs.one(rigs.find(texts), "drv.flavor").status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("devices", "version", "expected"),
+    [
+        ((GTX_480,), answers.VERSION.format("358.16"), "ok"),
+        ((NOBODY,), answers.VERSION.format("358.16"), "ok"),
+        ((GTX_480,), OPEN.replace("580.95.05", "520.61.05"), "fail"),
+        ((V100, NOBODY), OPEN.replace("580.95.05", "520.61.05"), "fail"),
+        ((V100, RTX_5090), OPEN.replace("580.95.05", "520.61.05"), "fail"),
+    ],
+)
+def test_no_kind_of_module_is_advised_that_a_card_cannot_have(
+    devices: tuple[str, ...], version: str, expected: str
+) -> None:
+    cards = (answers.ONE_GPU.replace("0x2204", one) for one in devices)
+    texts = {
+        **rigs.WELL,
+        "pci": "".join(
+            one.replace("0a:00.0", f"{at:02x}:00.0") for at, one in enumerate(cards, 10)
+        ),
+        "nvidia-version": version,
+        "nvidia-smi-xml": None,
+        "lspci": None,
+        "nvidia-smi-topo": None,
+        "nvidia-smi-p2p-read": None,
+        "packages": None,
+    }
+    found = rigs.one(rigs.find(texts), "drv.flavor")
+
+    assert found.status == expected
+    assert found.fix is None or found.fix.kind == "hands"
 
 
 def test_no_driver_is_recommended_by_guess() -> None:

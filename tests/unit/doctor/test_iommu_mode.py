@@ -28,7 +28,7 @@ def test_translated_cards_with_granted_p2p_fail() -> None:
     ("matrix", "status"),
     [
         (answers.MATRIX.format("OK"), "fail"),
-        (answers.MATRIX.format("CNS"), "warn"),
+        (answers.MATRIX.format("CNS"), "info"),
         (answers.MATRIX.format("U"), "fail"),
         (answers.MATRIX.format("CNS").partition(" GPU1\tCNS")[0], "fail"),
         ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", "fail"),
@@ -40,13 +40,39 @@ def test_p2p_of_which_nothing_is_known_counts_as_granted(matrix: str | None, sta
 
 
 @pytest.mark.parametrize(
-    ("link", "status"), [("NV4", "warn"), ("PHB", "fail")], ids=["over NVLink", "over PCIe"]
+    ("link", "status"), [("NV4", "info"), ("PHB", "fail")], ids=["over NVLink", "over PCIe"]
 )
 def test_what_goes_over_nvlink_does_not_meet_the_iommu(link: str, status: str) -> None:
     topology = f"\tGPU0\tGPU1\nGPU0\t X \t{link}\nGPU1\t{link}\t X \n"
 
     assert look(MODE, nvidia_smi_topo=topology).status == status
     assert look(MODE, nvidia_smi_topo=topology, cut={"nvidia_smi_topo": 124}).status == "fail"
+
+
+@pytest.mark.parametrize(
+    ("devices", "status", "granted"),
+    [
+        (("2206", "2206"), "info", "fail"),  # 3080
+        (("2684", "2684"), "info", "fail"),  # 4090
+        (("2204", "2684"), "info", "fail"),  # two chips
+        (("1db1", "1db1"), "info", "info"),  # V100-SXM2, on one board
+        (("2204", "2204"), "fail", "fail"),  # 3090: a driver that is patched, or bad, grants it
+        (("2230", "2230"), "fail", "fail"),  # A6000
+        (("0666", "0666"), "fail", "fail"),
+    ],
+)
+def test_cards_without_p2p_over_pcie_have_none_to_lose(
+    devices: tuple[str, str], status: str, granted: str
+) -> None:
+    one, other = devices
+    pci = answers.PCI.replace("0x2204", f"0x{one}", 1).replace("0x2204", f"0x{other}")
+    matrix = answers.MATRIX.format("OK")
+    texts = {"pci": pci, "nvidia-smi-topo": None, "nvidia-smi-xml": None}
+    found = look(MODE, instead={**texts, "nvidia-smi-p2p-read": None})
+
+    assert found.status == status
+    assert (found.fix is None) is (status == "info")
+    assert look(MODE, instead={**texts, "nvidia-smi-p2p-read": matrix}).status == granted
 
 
 def test_a_matrix_of_fewer_cards_than_there_are_refuses_nothing() -> None:

@@ -267,7 +267,6 @@ def test_a_card_that_one_source_alone_has_seen_is_not_said_to_answer() -> None:
         ("Unable to determine the device handle for GPU7: Unknown Error", "unknown"),
         ("Unable to determine the device handle for GPU: GPU is lost", "unknown"),
         (f"Unable to determine the device handle for GPU1: {ONE}: Unknown Error", ONE),
-        (f"Unable to determine the device handle for GPU {ONE}: Not Found", ONE),
     ],
 )
 def test_an_error_line_that_names_the_card_in_part(line: str, subject: str) -> None:

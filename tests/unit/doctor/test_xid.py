@@ -227,6 +227,46 @@ def test_an_mmu_fault_of_a_peer_test_is_the_machines() -> None:
     assert "iommu.mode" in found.fix.text
 
 
+@pytest.mark.parametrize(("word", "status"), [("Fatal", "fail"), ("Nonfatal", "warn")])
+def test_what_the_driver_calls_fatal_is_a_failure(word: str, status: str) -> None:
+    line = xid(149, rest=f"NETIR_LINK_EVT {word} XC0 i0 Link 04 (0x004505c6 0x00000000)")
+    (found,) = look(XID, {"kernel-log": journal((60, line))})
+
+    assert (found.status, found.data["xid"]) == (status, 149)
+
+
+def test_a_channel_that_is_cleaned_up_names_the_xid_that_did_it() -> None:
+    line = xid(45, rest="pid=1818990, name=python3, Ch 00000001 caused by previous Xid 149")
+    (found,) = look(XID, {"kernel-log": journal((60, line))})
+
+    assert (found.status, found.data["xid"]) == ("warn", 149)
+
+
+@pytest.mark.parametrize(
+    ("times", "pids", "names", "others", "is_the_card"),
+    [
+        (30, 30, 3, [], True),
+        (30, 30, 1, [], True),  # two cards are there, and the other has none
+        (30, 30, 1, ["0b:00"], False),
+        (30, 1, 1, [], False),
+        (4, 4, 2, [], False),
+    ],
+)
+def test_many_programs_that_meet_an_xid_on_one_card_only(
+    times: int, pids: int, names: int, others: list[str], *, is_the_card: bool
+) -> None:
+    lines = [
+        (60.0 + 600 * at, xid(31, card, rest=f"pid={7 + at % pids}, name=python{at % names}, Ch 8"))
+        for at in range(times)
+        for card in ["0a:00", *others]
+    ]
+    found = next(one for one in look(XID, {"kernel-log": journal(*lines)}) if one.subject == CARD)
+
+    assert found.status == "warn"
+    assert ("on this card only" in found.summary) is is_the_card
+    assert ("swap it with its neighbour" in str(found.fix)) is is_the_card
+
+
 def test_the_previous_boot() -> None:
     before = journal((100, xid(79, rest=DROP)), booted=BOOTED_BEFORE)
     (found,) = look(XID, {"kernel-log-previous": before})

@@ -202,3 +202,25 @@ def test_the_host_in_a_log_is_redacted(section: str) -> None:
     redacted = "\n".join(redaction.bundle(one).sections[section].text for one in bundles)
 
     assert "tower" not in redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "Driver Version: 545.29.06\n\nDevice 0: NVIDIA GeForce RTX 4090\n"
+            "Device 1: NVIDIA L4 (00000000:41:00)\n"
+        ),
+        (
+            '"Driver Version" : "545.29.06",\n"0: NVIDIA GeForce RTX 4090: 00000000:01:00.0",\n'
+            '"1: NVIDIA L4"\n'
+        ),
+    ],
+)
+def test_nvbandwidth_names_the_driver_and_the_cards(text: str) -> None:
+    found = nvbandwidth.parse(
+        f"CUDA Driver Version: 12030\n{text}Running host_to_device_memcpy_ce.\n"
+    )
+
+    assert found.driver == "545.29.06"
+    assert found.devices == {0: "NVIDIA GeForce RTX 4090", 1: "NVIDIA L4"}

@@ -257,9 +257,10 @@ def _status(examined: Examined, pair: Pair, *, is_shared: bool) -> Status:
 
 def _has_none_to_lose(pair: Pair) -> bool:
     """Cards between which NVIDIA's driver never offers P2P over PCIe, by catalog and chip."""
-    models = [card.model for card in (pair.one, pair.other)]
-    is_none = any(model and model.p2p in {"none", "nvlink-or-none"} for model in models)
-    return is_none or peers.is_mixed(pair) is True
+    models = (pair.one.model, pair.other.model)
+    return peers.offers_none(pair) or any(
+        model and model.p2p == "nvlink-or-none" for model in models
+    )
 
 
 def _is_made_for_p2p(card: Card) -> bool:

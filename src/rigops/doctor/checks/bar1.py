@@ -44,6 +44,7 @@ _NO_WINDOW = re.compile(r"<ignored>|<unassigned>")
 _OLD_VBIOS = (
     "A VBIOS whose sizes end at 256 MB (bar1.capability) needs the maker's VBIOS update first"
 )
+_REALLOC = "Where it still has no room, try the kernel argument pci=realloc=on"
 _SHOWN: Final = 3
 _WHY_NO_ROOM = "Without this window the driver cannot start the card: the firmware found no room."
 _WHY_SMALL = (
@@ -95,7 +96,7 @@ def _of_log(examined: Examined) -> list[Finding]:
             tuple(Evidence(KERNEL_LOG.name, one.line) for one in lines[:_SHOWN]),
             subject=f"gpu {address}",
             why=_WHY_NO_ROOM,
-            fix=Fix(kind="bios", text=f"{steps}. {_OLD_VBIOS}"),
+            fix=Fix(kind="bios", text=f"{steps}. {_REALLOC}. {_OLD_VBIOS}"),
         )
         for address, lines in without_room(examined).items()
         if address not in known
@@ -134,13 +135,14 @@ def _judge(examined: Examined, card: Card) -> Finding:
     window = _window(examined, card)
     status, summary, why = _opinion(examined, window)
     steps = board.steps(examined, "above-4g", "resizable-bar")
+    more = _OLD_VBIOS if window.size else f"{_REALLOC}. {_OLD_VBIOS}"
     found = Finding(
         status,
         f"{card.name}: {summary}",
         window.evidence,
         subject=card.subject,
         why=why,
-        fix=Fix(kind="bios", text=f"{steps}. {_OLD_VBIOS}") if status in {"fail", "warn"} else None,
+        fix=Fix(kind="bios", text=f"{steps}. {more}") if status in {"fail", "warn"} else None,
     )
     return proof.outranked(examined, found, costs=why) if window.size else found
 
@@ -165,13 +167,13 @@ def _window(examined: Examined, card: Card) -> _Window:
     region = card.lspci.bar1 if card.lspci else None
     has_none = region is not None and bool(_NO_WINDOW.search(region.line))
     refused = without_room(examined).get(card.address, [])
-    if not any(_NO_SPACE.search(entry.message) for entry in refused) and (
-        (region and region.size_bytes) or (card.function and card.function.bar1_bytes)
-    ):
-        refused = []  # it was assigned after all, in lines that the log has lost
+    # It may have been assigned after all, in lines that the log has lost.
+    has_size = (region and region.size_bytes) or (card.function and card.function.bar1_bytes)
+    by_driver = any(_NO_SPACE.search(entry.message) for entry in refused)
+    has_none = has_none or bool(refused and (by_driver or not has_size))
     sizes = [
         card.function.bar1_bytes if card.function else None,
-        0 if has_none or refused else region.size_bytes if region else None,
+        0 if has_none else region.size_bytes if region else None,
         card.smi.bar1_total_mib * _MIB if card.smi and card.smi.bar1_total_mib else None,
     ]
     evidence = (

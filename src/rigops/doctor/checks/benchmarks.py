@@ -41,6 +41,11 @@ _ASK_NCCL: Final = fix_by_hand(
     "with WARN name the cause"
 )
 
+_TRY_WITHOUT: Final = fix_by_hand(
+    "run it again with NCCL_P2P_DISABLE=1 before it: if it ends then, copies between the cards "
+    "hang, and iommu.mode, acs.path and drv.pin of `rigops doctor` name the usual causes; if not, "
+    "with NCCL_DEBUG=INFO, whose last lines show where it waits"
+)
 _WHY_BURN: Final = (
     "gpu_burn computes the same on each card again and again and compares: a card that is not "
     "damaged, overheated, overclocked or short of power makes no error."
@@ -163,8 +168,9 @@ def nccl_tests(examined: Examined) -> list[Finding]:
     """Collectives of nccl-tests came to their end with the right values.
 
     Only where an output of all_reduce_perf or its kin was given to doctor. Wrong values and errors
-    are failures, a table that ends before its result is unknown: a hang looks like that. Without
-    validation (`-c 0`, N/A in the table), or on one card, it proves nothing and is information.
+    are failures. A table that ends before its result is unknown: a hang looks like that; one that
+    has no row, on several cards, is a warning. Without validation (`-c 0`, N/A in the table), or on
+    one card, it proves nothing and is information.
     """
     answer = examined.snapshot[NCCL_TESTS]
     if answer.collected is None:
@@ -189,6 +195,15 @@ def _judge_collectives(run: Run) -> Finding:
         lines = list(run.failures)
         return Finding(
             "fail", "nccl-tests ended with an error", cited(NCCL_TESTS, lines), fix=_ASK_NCCL
+        )
+    if not run.has_ended and not run.rows and run.ranks >= _SEVERAL:
+        return Finding(
+            "warn",
+            f"nccl-tests began on {run.ranks} cards and printed no row: it hangs, unless the "
+            "output was cut",
+            cited(NCCL_TESTS, [run.last_line]),
+            why=HANG,
+            fix=_TRY_WITHOUT,
         )
     if not run.has_ended:
         place = f"after {run.rows[-1].size} bytes" if run.rows else "before its first row"

@@ -12,11 +12,13 @@ from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.checks import bar1, presence
 from rigops.doctor.examined import once
-from rigops.doctor.finding import Evidence, Finding, fix_by_hand
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.known_lines import explaining
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import answers, subject_of
 from rigops.probe.address import normal
 from rigops.probe.kernel_log.events import OFF_THE_BUS, count
+from rigops.probe.lost_cards import ADVICE
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -66,8 +68,8 @@ _WAKE: Final = (
 )
 _NO_ROOM: Final = "one of its windows (BAR) has no room in the address space"
 _MAKE_ROOM: Final = (
-    "switch on Above 4G Decoding in the BIOS (see bar1.size); in a virtual machine give it more "
-    "64-bit address space"
+    "switch on Above 4G Decoding in the BIOS (see bar1.size), then try the kernel argument "
+    "pci=realloc=on; in a virtual machine give it more 64-bit address space"
 )
 
 
@@ -83,12 +85,13 @@ def init(examined: Examined) -> Finding | list[Finding]:
 
     Reads the kernel logs of this boot and of the one before for `NVRM: RmInitAdapter failed!`,
     whatever its numbers: the catalog explains the first (where it stopped) and the second (why), as
-    far as NVIDIA or public reports do; a card that did not wake up, or has no room for its windows,
-    in the log of the same boot, is the better explanation. A card that did not start is a failure;
-    one that nvidia-smi lists now is a warning, and of the previous boot information. Where the log
-    has lost that line, `rm_init_adapter failed`, the failed probe of the card or the complaint of
-    the X server counts. 0x62, the GSP firmware, is judged by drv.gsp, and a card that the driver
-    ignores by drv.flavor.
+    far as NVIDIA or public reports do. A kind of module that does not drive it is the better
+    explanation, and so is a card that did not wake up, or has no room for its windows, in the log
+    of the same boot; where the code says nothing, any other known line. A card that did not start
+    is a failure; one that nvidia-smi lists now is a warning, and of the previous boot information.
+    Where the log has lost that line, `rm_init_adapter failed`, the failed probe of the card or the
+    complaint of the X server counts. 0x62, the GSP firmware, is judged by drv.gsp, and a card that
+    the driver ignores by drv.flavor.
     """
     found, ignored = _by_card(examined, _FAILED), _ignored(examined)
     for pattern in _FOLLOWS:
@@ -144,10 +147,10 @@ def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Find
     meaning = "; ".join(one.meaning for one in known) or (
         "the code is not documented" if first else "the log has no code"
     )
-    remedy, why, cause = _fix(known), _WHY, _cause(examined, subject, now)
-    if cause:
+    fix, why = _fix(known), _WHY
+    if cause := _cause(examined, subject, now, is_unknown=bool(first and not known)):
         why = f"{_WHY} The code alone: {meaning}." if first else _WHY
-        meaning, remedy = cause.meaning, cause.remedy
+        meaning, fix = cause.meaning, cause.fix
     starts_now = answers(examined, subject)
     return Finding(
         ("warn" if now else "info") if starts_now else "fail",
@@ -162,31 +165,41 @@ def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Find
         ),
         subject=subject,
         why=why,
-        fix=None if starts_now and not now else fix_by_hand(remedy),
+        fix=None if starts_now and not now else fix,
     )
 
 
 class _Cause(NamedTuple):
     meaning: str
-    remedy: str
+    fix: Fix
     evidence: tuple[Evidence, ...]
 
 
-def _cause(examined: Examined, subject: str, now: Sequence[_Entry]) -> _Cause | None:
-    """The kernel's lines on this card before its failed start."""
+def _cause(
+    examined: Examined, subject: str, now: Sequence[_Entry], *, is_unknown: bool
+) -> _Cause | None:
+    """A module that does not drive it; the kernel's lines on this card before its failed start."""
     if not now:
         return None
+    if flavor := explaining(examined, "drv.flavor"):
+        return _by_line(flavor)
     address, started = subject.removeprefix("gpu "), now[0][1].clock
     for entry in _unreachable(examined).get(address, ()):
         if _is_before(entry, started):
-            remedy = _WAKE.replace("ADDRESS", address)
-            return _Cause(_NOT_WOKEN, remedy, driver_state.cited([entry]))
+            fix = fix_by_hand(_WAKE.replace("ADDRESS", address))
+            return _Cause(_NOT_WOKEN, fix, driver_state.cited([entry]))
     for entry in _dropped(examined).get(address, ()):
         if _is_before(entry, started):
-            return _Cause("it has fallen off the bus", _SEEK, driver_state.cited([entry]))
+            cited = driver_state.cited([entry])
+            return _Cause("it has fallen off the bus", fix_by_hand(ADVICE), cited)
     if lines := bar1.without_room(examined).get(address):
-        return _Cause(_NO_ROOM, _MAKE_ROOM, driver_state.cited(lines[:1]))
-    return None
+        return _Cause(_NO_ROOM, fix_by_hand(_MAKE_ROOM), driver_state.cited(lines[:1]))
+    other = explaining(examined, "gpu.init") if is_unknown else None
+    return _by_line(other) if other else None
+
+
+def _by_line(known: Finding) -> _Cause | None:
+    return _Cause(known.summary, known.fix, known.evidence) if known.fix else None
 
 
 @once
@@ -219,9 +232,9 @@ def _code(message: str) -> tuple[str, str]:
     return (first or "").lower(), f"0x{number:02x}" if second else ""
 
 
-def _fix(known: Sequence[InitCode]) -> str:
+def _fix(known: Sequence[InitCode]) -> Fix:
     """The reason says more than the place."""
-    return next((one.remedy for one in reversed(known) if one.remedy), _SEEK)
+    return fix_by_hand(next((one.remedy for one in reversed(known) if one.remedy), _SEEK))
 
 
 def _complaint(examined: Examined) -> tuple[Evidence, ...]:

@@ -13,6 +13,7 @@ from rigops.doctor.views import driver_state
 from rigops.doctor.views.driver_advice import DriverAdvice, advise, drives, verdicts
 from rigops.doctor.views.driver_packages import not_read
 from rigops.doctor.views.driver_state import CONCERN
+from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.packages import SECTION as PACKAGES
@@ -35,7 +36,7 @@ Cuda = tuple[int, int]
 
 @Check(
     "drv.pin",
-    needs=(PCI, NVIDIA_VERSION, SMI, PACKAGES),
+    needs=(PCI, NVIDIA_VERSION, SMI, NVBANDWIDTH, PACKAGES),
     fixes=("apply+reboot", "hands"),
     keys=frozenset({"driver"}),
     cause_rank=60,
@@ -44,19 +45,19 @@ def pin(examined: Examined) -> Finding:
     """The loaded driver is the declared one, and not known to be bad.
 
     Looks at the kernel module that is loaded (/proc/driver/nvidia/version, or where that was not
-    collected the driver that nvidia-smi names), never at the names of packages: nvidia-driver-535
-    has come to install 580. With `driver` declared the version must satisfy it. In any case it is
-    looked up in the catalog for the cards of this host (`rigops drivers`): a version that is known
-    to be bad fails, with the reports; one that works with limits is a warning, but a note by
-    nvidia-smi alone, whose output may be of another day or of Windows; one without reports is
-    information, never ok.
+    collected the driver that nvidia-smi or nvbandwidth names), never at the names of packages:
+    nvidia-driver-535 has come to install 580. With `driver` declared the version must satisfy it.
+    In any case it is looked up in the catalog for the cards of this host (`rigops drivers`): a
+    version that is known to be bad fails, with the reports; one that works with limits is a
+    warning, but a note by a program alone, whose output may be of another day or of Windows; one
+    without reports is information, never ok.
     """
     named = driver_state.loaded_version(examined.snapshot)
     version = _version(named[0]) if named else None
     if named and version:
         found = _judge_version(examined, version, named[1])
-        is_by_smi = all(one.section == SMI.name for one in named[1])
-        return replace(found, status="info") if is_by_smi and found.status == "warn" else found
+        is_told = all(one.section in {SMI.name, NVBANDWIDTH.name} for one in named[1])
+        return replace(found, status="info") if is_told and found.status == "warn" else found
     loaded = examined.snapshot[NVIDIA_VERSION].value
     if loaded is None:
         return Finding("unknown", "the loaded driver could not be read")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 
 _BUSY_PERCENT = 50
-_BLOCKED = re.compile(r"task (?:nv|irq/[0-9]+-nv)\S* blocked for more than")
 _ASKING = tuple(section for section in SECTIONS if section.asks_driver)
 _FIX = fix_by_hand(
     "reboot (`systemctl reboot`; if it does not come to an end, the power button: processes "
@@ -45,19 +43,17 @@ def hang(examined: Examined) -> Finding:
     busy = [
         task for task in tasks or () if task.is_driver_thread and task.cpu_percent > _BUSY_PERCENT
     ]
-    blocked = driver_state.logged(snapshot, _BLOCKED)
     reasons = [
         *([f"nvidia-smi did not answer within {max(late)} s"] if late else []),
         *([f"{_names(stuck)} cannot be ended"] if stuck else []),
         *([f"{_names(busy)} uses a whole processor"] if busy else []),
-        *(["the kernel reports blocked tasks"] if blocked else []),
     ]
     if reasons:
         lines = tuple(Evidence(PROCESSES.name, task.line) for task in (*stuck, *busy)[:5])
         return Finding(
             "fail",
             f"the driver hangs: {', and '.join(reasons)}",
-            (*lines, *driver_state.cited(blocked)),
+            lines,
             why="A driver that waits for a card that does not answer takes with it whatever talks "
             "to it, and no signal helps. On home machines a bad contact or power is often behind "
             "it.",

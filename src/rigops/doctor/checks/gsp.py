@@ -9,6 +9,7 @@ from rigops.catalog import lookup, versions
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.finding import HOST, Finding, Fix, fix_by_hand
+from rigops.doctor.known_lines import explaining
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import subject_of
 from rigops.doctor.views.driver_advice import DriverAdvice, advise
@@ -38,6 +39,7 @@ _TROUBLE: Final = re.compile(
     r"[Cc]annot initialize GSP|GSP task .{0,100} error|RmInitAdapter failed! \(0x62:|"
     r"_kgspIsHeartbeatTimedOut: Heartbeat timed out|_kgspLogRpcTimeout: \*{3,} {0,4}GSP Timeout)"
 )
+_NOT_STARTED: Final = re.compile(r"annot initialize GSP|RmInitAdapter failed! \(0x62:")
 _CARD: Final = re.compile(
     r"NVRM: GPU (?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]):"
 )
@@ -66,8 +68,9 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
 
     Reads the kernel logs of this boot and of the one before for Xid 119 and 120 and for timeouts of
     GSP calls. None is healthy. Where the catalog says that the loaded driver has this fault,
-    another release is the fix; otherwise power and the PCIe link of that card come first. Lines of
-    this boot come before those of the previous one.
+    another release is the fix; of a firmware that did not start the known lines that tell why, as
+    that this kind of module does not drive the card; otherwise power and the PCIe link of that card
+    come first. Lines of this boot come before those of the previous one.
     """
     found = _troubles(examined)
     if found:
@@ -108,6 +111,8 @@ def _troubles(examined: Examined) -> dict[str, list[_Entry]]:
 
 def _failed(examined: Examined, subject: str, entries: list[_Entry]) -> Finding:
     bad = _bad_verdict(examined)
+    is_start = all(_NOT_STARTED.search(one.message) for _, one in entries)
+    cause = explaining(examined, "drv.flavor", GSP) if is_start else None
     now = [one for one in entries if one[0] == "current"]
     times = count(one for _, one in now or entries)
     return Finding(
@@ -117,8 +122,8 @@ def _failed(examined: Examined, subject: str, entries: list[_Entry]) -> Finding:
         + ("" if now else " (in the previous boot)"),
         kernel_logs.cited(now or entries, _SHOWN),
         subject=subject,
-        why=f"{_WHY} {bad.why}" if bad else _WHY,
-        fix=_fix(examined, bad),
+        why=" ".join((_WHY, *([bad.why] if bad else []), *([cause.why] if cause else []))),
+        fix=cause.fix if cause and not bad else _fix(examined, bad),
     )
 
 

@@ -28,6 +28,7 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
+    from rigops.doctor.views.peers import Pair
     from rigops.probe.sections.iommu_groups import IommuGroups
 
 _TRANSLATED = frozenset({"DMA", "DMA-FQ"})
@@ -67,8 +68,9 @@ def mode(examined: Examined) -> Finding:
     Looks at the running kernel only: /sys/kernel/iommu_groups/*/type of each card's group.
     `identity` is ok, and so is no group at all (the IOMMU is off). `DMA` and `DMA-FQ` are
     translated: a failure with two cards or more where the driver grants P2P over PCIe, or where
-    that is not known, and a warning where it is known to grant none but over NVLink. Where
-    preflight passed for the present state it is information. Where the groups were not collected,
+    that is not known. It is information where no copy between the cards meets the IOMMU: the driver
+    grants none, NVLink connects them, or NVIDIA's driver offers none over PCIe between such cards;
+    and where preflight passed for the present state. Where the groups were not collected,
     the kernel log decides, if it has both the "Default domain type" and "Adding to iommu group" of
     the cards: the first alone is printed even where no IOMMU works.
     """
@@ -149,11 +151,11 @@ def _translated(examined: Examined, kinds: str, evidence: tuple[Evidence, ...]) 
         return Finding("unknown", "translated, and how many cards there are is not known", evidence)
     spared = _spared(examined)
     found = Finding(
-        "warn" if spared else "fail",
+        "info" if spared else "fail",
         f"the IOMMU translates what the cards send ({kinds}){spared}",
         (*evidence, *peers.rows(examined.snapshot)),
         why=_WHY,
-        fix=kernel_arguments.passthrough_fix(examined),
+        fix=None if spared else kernel_arguments.passthrough_fix(examined),
     )
     return proof.outranked(examined, found, costs=_SLOWER)
 
@@ -161,16 +163,28 @@ def _translated(examined: Examined, kinds: str, evidence: tuple[Evidence, ...]) 
 def _spared(examined: Examined) -> str:
     """Why no copy between cards meets the IOMMU, or nothing. P2P not known of counts as granted."""
     snapshot = examined.snapshot
-    granting = snapshot[P2P_READ].value
-    if granting is None or not snapshot[P2P_READ].is_complete:
+    granting = snapshot[P2P_READ].or_empty
+    pairs = peers.pairs(examined)
+    is_all = pairs and views.gpu_count(examined) in {None, len(examined.cards)}
+    if not is_all or 0 < len(granting.gpus) < len(examined.cards):
         return ""
-    if len(granting.gpus) < len(examined.cards):
-        return ""
-    if granting.refuses_all:
+    knows_grants, knows_links = snapshot[P2P_READ].is_complete, snapshot[TOPOLOGY].is_complete
+    granted = [one for one in pairs if not (knows_grants and one.is_granted is False)]
+    if not granted:
         return ", but no P2P is granted"
-    pairs = peers.pairs(examined) if snapshot[TOPOLOGY].is_complete else ()
-    over_nvlink = pairs and all(pair.is_granted is False or pair.has_nvlink for pair in pairs)
-    return ", but all P2P goes over NVLink" if over_nvlink else ""
+    over_pcie = [
+        one for one in granted if not ((knows_links and one.has_nvlink) or _is_of_a_board(one))
+    ]
+    if not over_pcie:
+        return ", but all P2P goes over NVLink"
+    has_none = all(one.is_granted is None and peers.offers_none(one) for one in over_pcie)
+    return ", but these cards have no P2P over PCIe" if has_none else ""
+
+
+def _is_of_a_board(pair: Pair) -> bool:
+    """Cards of one baseboard, whose links were not collected."""
+    models = (pair.one.model, pair.other.model)
+    return pair.link is None and all(model and model.p2p == "nvlink" for model in models)
 
 
 @Check("acs.in_vm", needs=(BOOT, PCI, LSPCI))

@@ -18,7 +18,9 @@ from rigops.doctor.views import (
 )
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.dkms import SECTION as DKMS
+from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from rigops.doctor.card import Card
     from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
+    from rigops.probe.kernel_log.log_line import LogLine
+    from rigops.probe.snapshot import HostSnapshot
 
 NEEDS = (
     UNAME,
@@ -41,6 +45,7 @@ NEEDS = (
     SECURE_BOOT,
     BOOTLOADER,
     PACKAGES,
+    KERNEL_LOG_PREVIOUS,
     KERNEL_LOG,
     SMI,
 )
@@ -55,13 +60,17 @@ _GIVEN_BY = {
     "xen-pciback": _OF_XEN,
 }
 _NOT_PROBED = re.compile(r"NVRM: The NVIDIA probe routine was not called for [0-9]+ device")
-_AT_WORK = re.compile(r"^nouveau [0-9a-f:.]+: ")
+_AT_WORK = re.compile(r"^nouveau (?P<address>[0-9a-f:.]{7,16}): ")
+_OURS = re.compile(
+    r"^nvidia (?P<address>[0-9a-f:.]{7,16}): |"
+    r"Initialized nvidia-drm .{1,40} for (?P<drm>[0-9a-f:.]{7,16})"
+)
 _BLACKLIST = "/etc/modprobe.d/blacklist-nouveau.conf"
 
 
 @Check(
     "drv.loaded",
-    needs=NEEDS,
+    needs=(*NEEDS, NVBANDWIDTH),
     fixes=("apply+reboot", "hands"),
     cause_rank=80,
     essential=True,
@@ -70,13 +79,19 @@ def loaded(examined: Examined) -> Finding:
     """The NVIDIA driver is loaded.
 
     Looks whether /proc/driver/nvidia/version is there, which it is only while the kernel module is
-    loaded. Where it was not collected, cards listed by nvidia-smi count instead. A host with a card
+    loaded. Where it was not collected, cards listed by nvidia-smi count instead, or the driver that
+    nvbandwidth names. A host with a card
     and no driver fails, with the cause that the other evidence names: no module for this kernel,
     Secure Boot, nouveau, a driver that ignores the cards, or nothing installed.
     """
     state = driver_state.loaded(examined)
+    run = examined.snapshot[NVBANDWIDTH].or_empty
+    if state.is_loaded is None and run.driver:  # it copies through the driver
+        state = driver_state.Loaded(
+            is_loaded=True, evidence=(Evidence(NVBANDWIDTH.name, run.driver_line),)
+        )
     if state.is_loaded:
-        version = examined.snapshot[NVIDIA_VERSION].or_empty.version
+        version = examined.snapshot[NVIDIA_VERSION].or_empty.version or run.driver
         named = f"the NVIDIA driver{f' {version}' if version else ''}"
         return Finding("ok", f"{named} is loaded", state.evidence)
     cause = cause_of(examined)
@@ -231,11 +246,24 @@ def _held_by_none(examined: Examined, free: list[Card]) -> Finding:
 def _by_log(examined: Examined) -> Finding:
     """By the kernel log, where the cards do not show it."""
     not_probed = driver_state.logged(examined.snapshot, _NOT_PROBED)
-    at_work = driver_state.logged(examined.snapshot, _AT_WORK)
+    at_work = _not_taken_over(examined.snapshot)
     if not_probed or at_work:
         lines = (*driver_state.cited(not_probed, 1), *driver_state.cited(at_work, 2))
         return _taken_by_log(examined, lines)
     return Finding("unknown", "which driver holds each card could not be read")
+
+
+def _not_taken_over(snapshot: HostSnapshot) -> list[LogLine]:
+    """Lines of nouveau on cards that NVIDIA's driver did not get later in this boot."""
+    found: dict[str, LogLine] = {}
+    for line in snapshot[KERNEL_LOG].or_empty.lines:
+        if line.boot:
+            continue
+        if theirs := _AT_WORK.match(line.message):
+            found.setdefault(theirs["address"], line)
+        elif ours := _OURS.search(line.message):
+            found.pop(ours["address"] or ours["drm"], None)
+    return list(found.values())
 
 
 def _taken_by_log(examined: Examined, lines: tuple[Evidence, ...]) -> Finding:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from rigops.catalog import runs_on
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding
-from rigops.doctor.views import driver_state, ignored_cards, modules_on_disk, next_boot
+from rigops.doctor.finding import Evidence, Finding, fix_by_hand
+from rigops.doctor.views import (
+    driver_advice,
+    driver_state,
+    ignored_cards,
+    modules_on_disk,
+    next_boot,
+)
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -29,7 +38,16 @@ _FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)
 
 @Check(
     "drv.flavor",
-    needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, PACKAGES, KERNEL_LOG, SMI),
+    needs=(
+        UNAME,
+        PROC_CMDLINE,
+        NVIDIA_VERSION,
+        NVIDIA_MODINFO,
+        PACKAGES,
+        KERNEL_LOG,
+        SMI,
+        NVBANDWIDTH,
+    ),
     fixes=("apply+reboot", "hands"),
     keys=frozenset({"driver_flavor"}),
     cause_rank=70,
@@ -66,13 +84,7 @@ def _kind(examined: Examined) -> Finding:
             else Finding("unknown", "which kind of module it is could not be read")
         )
     flavor, evidence = found
-    # Cards that this kind of module drives in any branch at all.
-    driven = {
-        name
-        for branch in examined.catalog.drivers
-        for name in (branch.open_architectures if flavor == "open" else branch.architectures)
-    }
-    undriven = [card for card in views.driven(examined) if card.architecture not in driven]
+    undriven = [card for card in views.driven(examined) if flavor not in _flavors(examined, card)]
     if undriven:
         return _unfit(examined, flavor, undriven, evidence)
     declared = examined.spec.driver_flavor
@@ -86,11 +98,19 @@ def _kind(examined: Examined) -> Finding:
         )
     if not views.sees_the_bus(examined) or len(examined.cards) != views.gpu_count(examined):
         return Finding("unknown", f"the {flavor} module; not all cards were seen", evidence)
+    # What the log says of a driver that was loaded before is judged with this.
+    evidence += ignored_cards.lines_of(examined)
     held = [driver_state.bound_to(card) for card in examined.cards]
     is_any_unknown = any(card.driven is None for card in examined.cards)
     if is_any_unknown and not all(one and one[0] == driver_state.DRIVER for one in held):
         return Finding("unknown", f"the {flavor} module; not all cards are known", evidence)
     return Finding("ok", f"the {flavor} module, which drives these cards", evidence)
+
+
+def _flavors(examined: Examined, card: DrivenGpu) -> set[ModuleFlavor]:
+    """Of any branch. What only branches before those of the catalog drive has no open module."""
+    every = (runs_on(branch, card).flavors for branch in examined.catalog.drivers)
+    return set(chain.from_iterable(every)) or {"proprietary"}
 
 
 def _found(examined: Examined) -> tuple[ModuleFlavor, tuple[Evidence, ...]] | None:
@@ -113,13 +133,16 @@ def _unfit(
 ) -> Finding:
     names = ", ".join(dict.fromkeys(f"{card.name} ({card.architecture})" for card in cards))
     right: ModuleFlavor = "proprietary" if flavor == "open" else "open"
+    advice = driver_advice.advise(examined)
     return Finding(
         "fail",
         f"the {flavor} module does not drive {names}",
         evidence,
         why="The open module drives Turing and newer cards only, and the proprietary one nothing "
         "from Blackwell on. A card that its module does not drive stays unused.",
-        fix=ignored_cards.other_module(examined, right),
+        fix=ignored_cards.other_module(examined, right)
+        if advice.declare
+        else fix_by_hand(advice.by_hand),
     )
 
 

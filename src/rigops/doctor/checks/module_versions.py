@@ -237,5 +237,8 @@ def _by_hand(snapshot: HostSnapshot) -> Fix:
     names = ", ".join(dict.fromkeys(one.comm for one in (holders or ())[:5]))
     using = f" ({names} uses the cards, and must end first)" if names else ""
     return fix_by_hand(
-        f"reboot: `systemctl reboot`{using}; the module of the new version is loaded then"
+        f"reboot: `systemctl reboot`{using}; the module of the new version is loaded then. If it "
+        "comes back after that, two drivers are installed (packages and NVIDIA's .run, or two "
+        "branches): `dkms status` and `find / -name 'libnvidia-ml.so.*' -not -path '/proc/*'` show "
+        "them; remove the one that is not wanted, `update-initramfs -u`, reboot"
     )

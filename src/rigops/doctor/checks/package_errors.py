@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rigops.doctor import views
@@ -10,8 +11,10 @@ from rigops.doctor.checks import module
 from rigops.doctor.finding import Finding, fix_by_hand
 from rigops.doctor.views import driver_advice
 from rigops.doctor.views.program_runs import cited
+from rigops.probe.kernel_log import stamps
 from rigops.probe.sections import apt_output
 from rigops.probe.sections.apt_output import SECTION as APT_OUTPUT
+from rigops.probe.sections.pasted import SECTION as PASTED
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from rigops.probe.sections.apt_output import InstallOutput, Problem, ProblemKind
 
 _NVIDIA: Final = ("nvidia", "cuda")
+_BACKGROUND: Final = re.compile(
+    r"[Pp]ackage[Kk]itd?\[[0-9]{1,9}\]: (?=.{0,400}(?P<rest>(?:\n.{0,400}){0,30}))"
+)
 _LOOK: Final = "`apt-get check` and `dpkg --audit` name the packages; begin with the first"
 
 
@@ -159,7 +165,9 @@ def errors(examined: Examined) -> list[Finding]:
         return []
     found = answer.or_empty
     kinds: dict[ProblemKind, list[Problem]] = {}
-    for problem in sorted(found.problems, key=apt_output.rank):
+    background = _background_lines(examined)
+    problems = [one for one in found.problems if one.line not in background]
+    for problem in sorted(problems, key=apt_output.rank):
         kinds.setdefault(problem.kind, []).append(problem)
     if module.cause_of(examined):  # it says more than what modprobe says of it
         kinds = {
@@ -169,9 +177,25 @@ def errors(examined: Examined) -> list[Finding]:
         }
     causes = [kind for kind in kinds if kind not in _GENERAL] or list(kinds)[:1]
     told = [_finding(examined, found, kinds[kind]) for kind in causes]
-    if found.problems and not told:
+    if problems and not told:
         return []
     return told or [Finding("info", "no error of apt, dpkg or dkms is in it")]
+
+
+def _background_lines(examined: Examined) -> frozenset[str]:
+    """Messages of PackageKit that go on below their first line in a log.
+
+    It asks by itself whether there are updates, and complains where there is no network.
+    """
+    pasted = examined.snapshot.bundle.sections.get(PASTED.name)
+    text = pasted.text if pasted and "ackage" in pasted.text else ""
+    found: set[str] = set()
+    for begin in _BACKGROUND.finditer(text):
+        for line in begin["rest"].splitlines():
+            if stamps.read(line).form is not None:
+                break
+            found.add(line.strip())
+    return frozenset(found)
 
 
 def _finding(examined: Examined, found: InstallOutput, problems: list[Problem]) -> Finding:

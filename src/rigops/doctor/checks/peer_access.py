@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rigops.doctor.views.peers import Grants
     from rigops.doctor.views.proof import LastProof
     from rigops.inventory.spec.model import P2PDemand
+    from rigops.probe.sections.nvidia_smi_p2p import PeerMatrix
     from rigops.record import Pair
     from rigops.record.proven import FailedProof
 
@@ -29,6 +30,10 @@ _ONLY_A_CLAIM = (
     "A grant of peer access is a claim about chips and drivers. It looks neither at "
     "the IOMMU nor at ACS, so copies may still hang or arrive wrong: `rigops preflight` moves data "
     "between every two cards and looks at what came."
+)
+_WITHOUT: Final = (
+    "That is normal for GeForce cards without NVLink: data goes through the host's memory, which "
+    "is slower, and right."
 )
 _REMEDIES: Final = {
     "DR": "take the P2P setting out of NVreg_RegistryDwords in /etc/modprobe.d, renew the "
@@ -154,6 +159,8 @@ def _unknown(examined: Examined, found: Grants) -> Finding:
     elif not matrix.cells:
         summary = "the driver did not report its grants"
         unparsed = tuple(Evidence(P2P_READ.name, line) for line in matrix.unparsed[:3])
+    elif not examined.cards and matrix.refuses_all and examined.spec.p2p is None:
+        return _refused_whole(matrix)
     elif not found.total:
         summary = "which cards the driver's grants are about is not known"
     else:
@@ -216,6 +223,18 @@ def _absent(examined: Examined, found: Grants) -> Finding:
         peers.rows(examined.snapshot),
         why=_why_refused(examined, found),
         data={"granted": 0, "refused": len(found.refused)},
+    )
+
+
+def _refused_whole(matrix: PeerMatrix) -> Finding:
+    """Of cards that no other output names."""
+    letters = [letter for letter in peers.LETTERS if letter in matrix.cells.values()]
+    return Finding(
+        "info",
+        f"the driver offers no peer access between its {len(matrix.gpus)} cards "
+        f"({'/'.join(letters)})",
+        tuple(Evidence(P2P_READ.name, row) for row in matrix.rows),
+        why=" ".join((*(f"{peers.LETTERS[letter]}." for letter in letters), _WITHOUT)),
     )
 
 

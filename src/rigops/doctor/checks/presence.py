@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_gpu
@@ -14,7 +14,14 @@ from rigops.doctor.check import Check
 from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views import driver_state, pcie
-from rigops.doctor.views.cards import answers, evidence_of, lost_cards, subject_of
+from rigops.doctor.views.cards import (
+    answers,
+    evidence_of,
+    is_switched_off,
+    lost_cards,
+    silent_cards,
+    subject_of,
+)
 from rigops.probe.address import normal
 from rigops.probe.kernel_log.events import OFF_THE_BUS
 from rigops.probe.lost_cards import ADVICE, MEASURED, UNNAMED, LostCard
@@ -223,7 +230,8 @@ def lost(examined: Examined) -> Finding | list[Finding]:
     normal on some models, and a setting or a property that cannot be read says nothing of the card.
     Lost is also a card that nvidia-smi does not list and that reads as all ones on the bus (a link
     of 63 lanes), or of which this boot's kernel log has `NV_ERR_GPU_IS_LOST`, or `Unable to change
-    power state from D3cold to D0, device inaccessible`. Since when is the time of its Xid 79.
+    power state from D3cold to D0, device inaccessible`. Since when is the time of its Xid 79. A
+    laptop's card that bbswitch has switched off is not lost.
     """
     losses = {**_logged(examined), **lost_cards(examined)}
     names = {card.address: f"{card.name}: " for card in examined.cards}
@@ -238,6 +246,8 @@ def lost(examined: Examined) -> Finding | list[Finding]:
         )
         for address, loss in losses.items()
     ]
+    if is_switched_off(examined):
+        gone = [_switched_off(names, loss) for loss in silent_cards(examined).values()]
     living = [card for card in examined.cards if card.address not in losses]
     odd = [_odd(card, card.smi) for card in living if card.smi and card.smi.troubles]
     unsure = [card.address for card in living if not _answers(examined, card)]
@@ -247,6 +257,15 @@ def lost(examined: Examined) -> Finding | list[Finding]:
         who = ", ".join(unsure) or "every card"
         found.append(Finding("unknown", f"whether {who} would answer is not known"))
     return found or Finding("ok", "every card answers")
+
+
+def _switched_off(names: Mapping[str, str], loss: LostCard) -> Finding:
+    return Finding(
+        "info",
+        f"{names.get(loss.address, '')}bbswitch has switched it off, so that it answers nothing",
+        evidence_of(loss),
+        subject=f"gpu {loss.address}",
+    )
 
 
 def _logged(examined: Examined) -> dict[str, LostCard]:

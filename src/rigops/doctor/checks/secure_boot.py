@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
+from rigops.doctor.known_lines import known_lines
 from rigops.doctor.views import driver_state, modules_on_disk, next_boot
 from rigops.probe.sections.dkms import SECTION as DKMS
+from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -51,6 +53,7 @@ _WHY = (
         DKMS,
         SECURE_BOOT,
         PACKAGES,
+        KERNEL_LOG_PREVIOUS,
         KERNEL_LOG,
         SMI,
     ),
@@ -71,11 +74,12 @@ def secure_boot(examined: Examined) -> Finding:
     if insists is False:
         return _off(snapshot)
     if driver_state.loaded(examined).is_loaded:
+        evidence = (*_state(snapshot), *_refusals(snapshot))
         if insists:
-            return Finding("ok", "Secure Boot is on, and the driver was accepted", _state(snapshot))
+            return Finding("ok", "Secure Boot is on, and the driver was accepted", evidence)
         is_told = snapshot.bundle.paste is not None  # by drv.loaded
         summary = "the driver is loaded, so nothing keeps it from being loaded"
-        return Finding("skipped" if is_told else "ok", summary)
+        return Finding("skipped" if is_told else "ok", summary, evidence)
     return _not_loaded(examined, is_on=bool(insists))
 
 
@@ -84,9 +88,9 @@ def _not_loaded(examined: Examined, *, is_on: bool) -> Finding:
     release = next_boot.running(snapshot)
     if modules_on_disk.for_running(snapshot, release).is_there is False:
         return _nothing_to_reject(snapshot, is_on=is_on)
-    rejected = driver_state.logged(snapshot, _REJECTED)
-    if rejected:
-        return _rejects(snapshot, driver_state.cited(rejected))
+    rejected = _refusals(snapshot)
+    if rejected and not _is_of_another(examined):
+        return _rejects(snapshot, rejected)
     if not is_on:
         return Finding("unknown", "whether Secure Boot is on was not collected")
     module = modules_on_disk.of_running(snapshot, release)
@@ -94,6 +98,16 @@ def _not_loaded(examined: Examined, *, is_on: bool) -> Finding:
     if module is not None and module.is_signed is False and is_out:
         return _rejects(snapshot, (Evidence(NVIDIA_MODINFO.name, module.line),))
     return Finding("unknown", "Secure Boot is on; whether it keeps the module out is unknown")
+
+
+def _refusals(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
+    return driver_state.cited(driver_state.logged(snapshot, _REJECTED))
+
+
+def _is_of_another(examined: Examined) -> bool:
+    """The kernel does not name the module that it refuses; modprobe does."""
+    named = [one.status for one in known_lines(examined).get("drv.secureboot", ())]
+    return "warn" in named and "fail" not in named
 
 
 def _state(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
@@ -111,7 +125,7 @@ def _off(snapshot: HostSnapshot) -> Finding:
     return Finding(
         "ok",
         "unsigned modules may be loaded: Secure Boot is off",
-        (*_state(snapshot), *driver_state.cited(unverified, 1)),
+        (*_state(snapshot), *driver_state.cited(unverified, 1), *_refusals(snapshot)),
         why=why if unverified else "",
     )
 
@@ -121,7 +135,7 @@ def _nothing_to_reject(snapshot: HostSnapshot, *, is_on: bool) -> Finding:
     return Finding(
         "info",
         f"Secure Boot is {state}, and there is no module for this kernel that it could reject",
-        _state(snapshot),
+        (*_state(snapshot), *_refusals(snapshot)),
         why="Once the module is built, the key that DKMS signs it with must be enrolled.",
     )
 

@@ -59,6 +59,14 @@ _MMU_FAULT: Final = 31
 _BROKEN_MAPPING: Final = (
     "the mapping of the other card's memory is broken: see iommu.mode and acs.path, then the driver"
 )
+# A program's own fault comes on whatever card it runs.
+_OF_PROGRAMS: Final = frozenset({13, 31, 43})
+_A_STORM: Final = 10
+_SEVERAL: Final = 3  # runs of programs
+_ONE_CARD: Final = (
+    "take overclocks and undervolts off this card, load it alone (`gpu_burn -i`), and swap it with "
+    "its neighbour: if the Xids go with it, the card is defective"
+)
 _ASKED_ACTION: Final = re.compile(r"\bto 0x[0-9a-fA-F]{1,8} \((?P<action>[^()]{1,60})\)")
 _NEXT_TIME: Final = "A second time: "
 
@@ -82,19 +90,21 @@ def xid(examined: Examined) -> list[Finding]:
     """The driver has reported no trouble with a card (Xid).
 
     Reads the kernel log of this boot and of the one before for `NVRM: Xid` and for cards that have
-    fallen off the bus, and the Xids of 90 days for those that come back after a reboot. Several
-    Xids of one card within two seconds are one incident, named after the first of the gravest; the
-    catalog ranks the numbers. A card that fell off the bus in the previous boot and is back is
-    information once apply has given it another `gpu_power_limit`. A log that could not be read is
-    never ok: this is then unknown, and the whole host where it timed out or is missing although
-    there was root.
+    fallen off the bus, and the Xids of 90 days for those that come back after a reboot. One that
+    the driver calls Fatal is a failure. Where many programs met Xid 13, 31 or 43, and on one card
+    only, it is the card that has to be looked at. Several Xids of one card within two seconds are
+    one incident, named after the first of the gravest; the catalog ranks the numbers. A card that
+    fell off the bus in the previous boot and is back is information once apply has given it another
+    `gpu_power_limit`. A log that could not be read is never ok: this is then unknown, and the whole
+    host where it timed out or is missing although there was root.
     """
     found = incidents(examined.snapshot, examined.catalog)
     boots = Counter((one.number, one.address) for one in found)
     recent = [one for boot in ("current", "previous") for one in found if one.boot == boot]
     older = [one for one in found if one.boot == "older"]
     findings = [
-        _incident(examined, one, came_back=boots[one.number, one.address] > 1) for one in recent
+        _incident(examined, one, recent, came_back=boots[one.number, one.address] > 1)
+        for one in recent
     ]
     findings += _older(older) if older else []
     if examined.snapshot.bundle.paste:
@@ -102,13 +112,17 @@ def xid(examined: Examined) -> list[Finding]:
     return [*findings, *_rest(examined, recent, older)]
 
 
-def _incident(examined: Examined, incident: Incident, *, came_back: bool) -> Finding:
+def _incident(
+    examined: Examined, incident: Incident, found: Sequence[Incident], *, came_back: bool
+) -> Finding:
     known = find_xid(examined.catalog, incident.number)
     status = _status(examined, incident)
     summary = _summary(
         incident, known.meaning if known else "not in the catalog", came_back=came_back
     )
     why = known.reading if known else ""
+    if is_the_card := _is_the_card(examined, incident, found):
+        summary = f"{summary}; {incident.programs} programs met it, on this card only"
     if not came_back and _is_answered(examined, incident):
         status, summary = "info", f"{summary}; it is back, with another power limit since then"
         why = f"{why} {_SECOND_TIME}"
@@ -120,6 +134,8 @@ def _incident(examined: Examined, incident: Incident, *, came_back: bool) -> Fin
         why=why,
         fix=None
         if status == "info" and not _asked_action(incident)
+        else fix_by_hand(_ONE_CARD)
+        if is_the_card
         else _fix(examined, incident, came_back=came_back),
         data={
             "xid": incident.number,
@@ -134,11 +150,20 @@ def _incident(examined: Examined, incident: Incident, *, came_back: bool) -> Fin
 def _status(examined: Examined, incident: Incident) -> Status:
     if _hit_a_peer_test(incident):
         return "fail"
-    by_number = severity(examined.catalog, incident.number)
+    by_number = "fail" if incident.is_fatal else severity(examined.catalog, incident.number)
     is_owed = (
         incident.number == ACTION_CHANGED and incident.boot == "current" and _asked_action(incident)
     )
     return "warn" if is_owed and by_number == "info" else by_number
+
+
+def _is_the_card(examined: Examined, incident: Incident, found: Sequence[Incident]) -> bool:
+    """Where several programs met it again and again, and no other card had it."""
+    is_a_storm = incident.count >= _A_STORM and incident.programs >= _SEVERAL
+    others = {one.address for one in found if one.number in _OF_PROGRAMS} - {incident.address}
+    is_compared = len(incident.processes) > 1 or (views.gpu_count(examined) or 0) > 1
+    is_asked = incident.number in _OF_PROGRAMS and incident.address is not None
+    return is_asked and is_a_storm and is_compared and not others
 
 
 def _summary(incident: Incident, meaning: str, *, came_back: bool) -> str:

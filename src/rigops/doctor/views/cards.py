@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -11,7 +12,9 @@ from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding
 from rigops.inventory.spec.choice import choose, uuids_of
 from rigops.probe import lost_cards as lost
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.pasted import SECTION as PASTED
 
 if TYPE_CHECKING:
     from rigops.doctor.card import Card
@@ -22,6 +25,11 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+_SWITCHED_OFF = re.compile(
+    r"\bbbswitch: (?:disabling|.{1,60}\bis off)\b|"
+    r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] OFF\b",
+    re.MULTILINE,
+)
 _SURER = "`lspci -vvv`, as root, shows every card and its slot."
 _BY_SMI_ALONE = f"By nvidia-smi alone, of the cards that the driver has. {_SURER}"
 
@@ -35,9 +43,21 @@ def _uuids(examined: Examined) -> frozenset[str]:
     return uuids_of(card.identity for card in examined.cards)
 
 
-@once
 def lost_cards(examined: Examined) -> dict[str, LostCard]:
     """By address. A card that only nvidia-smi's error line names is among them."""
+    return {} if is_switched_off(examined) else silent_cards(examined)
+
+
+@once
+def is_switched_off(examined: Examined) -> bool:
+    """The laptop's own card, by bbswitch, so that nothing on the bus answers."""
+    sections = examined.snapshot.bundle.sections
+    texts = (sections[one].text for one in (PASTED.name, KERNEL_LOG.name) if one in sections)
+    return any("bbswitch" in text and _SWITCHED_OFF.search(text) for text in texts)
+
+
+@once
+def silent_cards(examined: Examined) -> dict[str, LostCard]:
     cards = examined.cards
     is_all = views.sees_the_bus(examined) and views.gpu_count(examined) == len(cards)
     return lost.lost_cards(examined.snapshot, [card.address for card in cards] if is_all else [])

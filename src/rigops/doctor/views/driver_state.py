@@ -10,6 +10,7 @@ from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.pci import SECTION as PCI
@@ -25,7 +26,7 @@ CONCERN = "nvidia_driver"
 NOT_LOADED = "no NVIDIA driver is loaded"
 
 # Failures of nvidia-smi that only a loaded driver can cause.
-_ANSWERED = frozenset({"mismatch", "no-devices", "lost"})
+_ANSWERED = frozenset({"mismatch", "no-devices", "not-started", "lost"})
 _NUMBERS = re.compile(
     r"(?:[0-9]{1,3}:)?(?P<version>[1-9][0-9]{1,3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)(?!\.?[0-9])"
 )
@@ -66,12 +67,17 @@ def loaded(examined: Examined) -> Loaded:
 
 
 def loaded_version(snapshot: HostSnapshot) -> tuple[str, tuple[Evidence, ...]] | None:
-    """NVIDIA's, of the module that is loaded; of nvidia-smi, where /proc was not read."""
-    report = snapshot[SMI].or_empty
+    """NVIDIA's, of the module that is loaded.
+
+    Where /proc was not read, of nvidia-smi, or of nvbandwidth, which asks the driver as well.
+    """
+    report, copied = snapshot[SMI].or_empty, snapshot[NVBANDWIDTH].or_empty
     if (version := snapshot[NVIDIA_VERSION].or_empty.version) and numbers(version):
         return version, _version_line(snapshot)
     if report.driver and numbers(report.driver):
         return report.driver, (Evidence(SMI.name, report.driver),)
+    if copied.driver:
+        return copied.driver, (Evidence(NVBANDWIDTH.name, copied.driver_line),)
     return None
 
 

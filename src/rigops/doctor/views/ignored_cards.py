@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_branch, find_gpu, runs_on, versions
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.probe.kernel_log.ignored import IgnoredCard, Refusal
 
+_MOST_LINES: Final = 12
 _FLAVORS: Final[dict[Refusal, ModuleFlavor]] = {
     "needs-open": "open",
     "needs-proprietary": "proprietary",
@@ -38,6 +40,13 @@ def judge_ignored(examined: Examined) -> list[Finding]:
         for subject, card in latest.items()
         if not answers(examined, subject) and not _is_of_another_driver(examined, card)
     ]
+
+
+def lines_of(examined: Examined) -> tuple[Evidence, ...]:
+    """The first of them."""
+    log = examined.snapshot[KERNEL_LOG].or_empty
+    lines = (one.line for card in log.ignored_cards for one in card.entries)
+    return tuple(Evidence(KERNEL_LOG.name, line) for line in islice(lines, _MOST_LINES))
 
 
 def judge_undriven(

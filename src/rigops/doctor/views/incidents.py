@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.catalog import find_xid
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
 ACTION_CHANGED: Final = 154
 # They clean up or ask for action after another one, which may have been a while ago.
 _FOLLOWERS: Final = frozenset({43, 45, ACTION_CHANGED})
+_CLEANUP: Final = 45
+_PREVIOUS: Final = re.compile(r"\bcaused by previous Xid (?P<number>[0-9]{1,4})\b")
+# NVLink 5 writes both words: Fatal and Nonfatal.
+_FATAL: Final = re.compile(r"\bFatal\b")
+_PID: Final = re.compile(r"\bpid='?(?P<pid>[0-9]{1,10})\b")
 _TOGETHER_S: Final = 2.0
 _FOLLOWS_S: Final = 60.0
 _GRAVEST_FIRST: Final[tuple[Severity, ...]] = ("fail", "warn", "info")
@@ -60,6 +67,17 @@ class Incident:
     @property
     def details(self) -> tuple[str, ...]:
         return tuple(one.xid.detail for one in self.reports if one.xid.number == ACTION_CHANGED)
+
+    @property
+    def is_fatal(self) -> bool:
+        """In the driver's own word."""
+        return any(_FATAL.search(one.xid.detail) for one in self._of_cause)
+
+    @property
+    def programs(self) -> int:
+        """How many runs of programs met it."""
+        pids = (_PID.search(one.xid.entry.message) for one in self._of_cause)
+        return len({pid["pid"] for pid in pids if pid})
 
     @property
     def _of_cause(self) -> list[Report]:
@@ -159,10 +177,16 @@ def _mark(report: Report) -> tuple[object, ...]:
     return (report.boot, entry.message, entry.at, report.xid.number)
 
 
+def _cause_of(xid: Xid) -> Xid:
+    """A channel that is cleaned up names the Xid before it, which the log may have lost."""
+    named = _PREVIOUS.search(xid.detail) if xid.number == _CLEANUP else None
+    return replace(xid, number=int(named["number"])) if named else xid
+
+
 def _of_log(log: KernelLog | None, section: str, last: int) -> list[Report]:
     return [
         Report(
-            xid=xid,
+            xid=_cause_of(xid),
             section=section,
             boot=_NUMBERS.get(number, "older"),
             boot_number=None if number in _NUMBERS else number,
@@ -178,7 +202,9 @@ def _of_history(snapshot: HostSnapshot) -> list[Report]:
     for xid in log.xids if log else ():
         boot = starts.boot_of(xid)
         number = xid.entry.boot if boot == "older" else None
-        found.append(Report(xid=xid, section=XID_HISTORY.name, boot=boot, boot_number=number))
+        found.append(
+            Report(xid=_cause_of(xid), section=XID_HISTORY.name, boot=boot, boot_number=number)
+        )
     return found
 
 

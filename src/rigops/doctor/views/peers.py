@@ -178,6 +178,12 @@ def is_mixed(pair: Pair) -> bool | None:
     return True if len(architectures) > 1 else None
 
 
+def offers_none(pair: Pair) -> bool:
+    """NVIDIA's driver never offers these two P2P over PCIe, nor have they NVLink."""
+    models = (pair.one.model, pair.other.model)
+    return any(model and model.p2p == "none" for model in models) or is_mixed(pair) is True
+
+
 def device(card: Card) -> int | None:
     if card.function is not None:
         return card.function.device

@@ -33,6 +33,7 @@ _FAILURES: Final = {
     "no-driver": "nvidia-smi cannot reach the driver",
     "mismatch": "nvidia-smi and the loaded driver are of different versions",
     "no-devices": "nvidia-smi found no device",
+    "not-started": "nvidia-smi does not find a card that the driver could not start",
     "no-library": "nvidia-smi found no libnvidia-ml.so",
     "not-installed": "there is no nvidia-smi",
     "other": "nvidia-smi failed",

@@ -147,6 +147,8 @@ _EVERYWHERE: dict[ProblemKind, re.Pattern[str]] = {
 _CONSULT = re.compile(r"Consult (?:the )?(?P<path>/\S{1,400}make\.log)\b.*")
 _DEPENDENCY = re.compile(r".{0,200}:\s{1,4}(?:Pre)?(?:Depends|Conflicts|Breaks|Recommends): .*")
 _DRIVER = "/nvidia"
+# modprobe of another's module, whose refusal drv.secureboot tells.
+_OF_ANOTHER = re.compile(r"could not insert (?:module )?\W?(?!nvidia)[A-Za-z0-9_]")
 _MOST_BELOW = 12
 _MOST = 1000
 
@@ -186,7 +188,7 @@ def rank(problem: Problem) -> int:
 def _problems(found: Sequence[str]) -> Iterator[Problem]:
     seen: set[str] = set()
     for place, line in enumerate(found):
-        kind = _kind(line.strip())
+        kind = None if _OF_ANOTHER.search(line) else _kind(line.strip())
         if kind is None or line.strip() in seen or len(seen) == _MOST:
             continue
         seen.add(line.strip())

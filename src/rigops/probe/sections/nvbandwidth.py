@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from itertools import islice
 
 from rigops.dataclass import dataclass
 from rigops.probe.section import EVERY_WORD, Section
@@ -21,6 +22,11 @@ _ROW = re.compile(r"(?P<index>[0-9]{1,3})(?P<cells>(?:\s+(?:[0-9]{1,12}\.[0-9]{1
 _SUM = re.compile(r"SUM (?P<name>[a-z][a-z0-9_]{3,80}) [0-9.]{1,20}")
 _WRONG = "Invalid value when checking the pattern"
 _ERROR = re.compile(r"ERROR\b.*|\[?CUDA_ERROR_.*|ASSERT in expression.*|.{0,200}core dumped.*")
+_DRIVER = re.compile(r'"?Driver Version"? ?: ?"?(?P<version>[0-9]{2,4}(?:\.[0-9]{1,4}){1,2})"?,?')
+_DEVICE = re.compile(
+    r'(?:Device |")(?P<index>[0-9]{1,3}): (?P<name>NVIDIA [^:"()]{1,80}?)'
+    r'(?: \(.{1,40}|:.{0,40}|",?)?'
+)
 _SKIPS_VERIFICATION = re.compile(r"\bnvbandwidth\b(?: .{0,200})? (?:-s|--skipVerification)\b")
 _BEFORE_TESTS = '"testcases"'
 _VALUE = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,17})?")
@@ -43,16 +49,30 @@ class BandwidthTest:
 
 @dataclass(frozen=True)
 class Bandwidths:
+    """`devices`: names by CUDA's number. `driver_line`: as it was printed."""
+
     tests: tuple[BandwidthTest, ...] = ()
     checks_data: bool = True  # which it does unless it is told not to
     unparsed: tuple[str, ...] = ()
+    driver: str = ""
+    driver_line: str = ""
+    devices: Mapping[int, str] = field(default_factory=dict)
 
 
 def parse(text: str) -> Bandwidths:
     found = stripped(text)
     tests = tuple(_of_objects(text) if _BEFORE_TESTS in text else _tests(found))
     skips = any(map(_SKIPS_VERIFICATION.search, found))
-    return Bandwidths(tests, not skips, () if tests else tuple(found))
+    driver = next(filter(None, map(_DRIVER.fullmatch, found)), None)
+    devices = filter(None, map(_DEVICE.fullmatch, found))
+    return Bandwidths(
+        tests,
+        checks_data=not skips,
+        unparsed=() if tests else tuple(found),
+        driver=driver["version"] if driver else "",
+        driver_line=driver.string if driver else "",
+        devices={int(one["index"]): one["name"] for one in islice(devices, _MOST)},
+    )
 
 
 def _of_objects(text: str) -> Iterator[BandwidthTest]:

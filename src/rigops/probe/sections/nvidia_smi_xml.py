@@ -38,6 +38,7 @@ _BEGINNINGS = ("failed to ", "unable to ", "error", "nvml: ", "nvidia-smi: ")  #
 _GOES_ON = ("make sure that", "please ", "nvml library version", "reboot the system")
 _WARNING = "warning:"
 _COMMAND = re.compile(r"(?:== |[$#] ).*|[^$#]{0,200}[$#] nvidia-smi.*|\S{0,200}nvidia-smi(?: -.*)?")
+_NOT_STARTED = re.compile(r"device handle for gpu[0-9a-f:. ]{0,30}: not found")
 _NUMBER = re.compile(r"handle for gpu ?(?P<number>[0-9]{1,3})\b(?!:[0-9a-f]{2}:)")
 _ADDRESS = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,4}")
@@ -121,6 +122,8 @@ def _failures(outside: Iterable[str]) -> _Failures:
 
 
 def _kind(plain: str) -> FailureKind | None:
+    if _NOT_STARTED.search(plain):
+        return "not-started"
     for words, kind in _KINDS:
         if words in plain:
             return kind

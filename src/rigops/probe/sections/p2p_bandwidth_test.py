@@ -60,11 +60,13 @@ class Matrix:
 class Run:
     """One run of one of the programs. `has_begun`, `has_ended`: its first and last words are there.
 
+    `names`: of the devices, by CUDA's number, as `addresses`.
     `access`: whether the driver grants it. `result`: simpleP2P's own. `wrong`: lines with values
     that did not arrive.
     """
 
     addresses: Mapping[int, str] = field(default_factory=dict)
+    names: Mapping[int, str] = field(default_factory=dict)
     access: Mapping[Pair, bool] = field(default_factory=dict)
     access_lines: Mapping[Pair, str] = field(default_factory=dict)
     matrices: tuple[Matrix, ...] = ()
@@ -118,7 +120,7 @@ def _run(lines: Sequence[str]) -> Run:
             pair = int(shape["one"]), int(shape["other"])
             access[pair], access_lines[pair] = shape["can"] in {"CAN", "Yes"}, line
     result = next(filter(None, map(_RESULT.match, lines)), None)
-    devices = filter(None, map(_DEVICE.match, lines))
+    devices = list(filter(None, map(_DEVICE.match, lines)))
     addresses = {
         int(one["index"]): address.normal(
             f"{one['domain']:>04}:{one['bus']:>02}:{one['device']:>02}.0"
@@ -127,6 +129,7 @@ def _run(lines: Sequence[str]) -> Run:
     }
     return Run(
         addresses={index: where for index, where in addresses.items() if where},
+        names={int(one["index"]): one["name"] for one in devices},
         access=access,
         access_lines=access_lines,
         matrices=tuple(_matrices(lines)),

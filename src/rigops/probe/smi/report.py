@@ -22,6 +22,7 @@ FailureKind = Literal[
     "mismatch",  # Driver/library version mismatch
     "no-devices",  # No devices were found
     "no-library",  # couldn't find libnvidia-ml.so
+    "not-started",  # Unable to determine the device handle for GPU …: Not Found
     "lost",  # Unable to determine the device handle for GPU …; GPU is lost
     "not-installed",  # the shell found no nvidia-smi; the section is then empty
     "other",
