@@ -44,7 +44,7 @@ def _of_pastes(name: str, text: str, cause_rank: int = Check.cause_rank) -> Chec
 RAM = _of_the_kernel(
     "ram.ecc",
     "memory error",
-    60,
+    52,
     """
     The host's memory reports no errors.
 
@@ -55,7 +55,7 @@ RAM = _of_the_kernel(
 MACHINE_CHECK = _of_the_kernel(
     "cpu.mce",
     "machine check",
-    60,
+    54,
     """
     The processor reports no machine checks.
 
@@ -107,7 +107,8 @@ DCGM = _of_pastes(
     """
     NVIDIA's diagnosis (DCGM) finds nothing.
 
-    Only where an output of dcgmi or of DCGM's exporter was given to doctor.
+    Only where an output of dcgmi or of DCGM's exporter was given to doctor: the test that failed,
+    and what its words mean.
     """,
 )
 PACKAGES = _of_pastes(
