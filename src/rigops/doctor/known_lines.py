@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rigops.catalog.known_lines import compiled
 from rigops.concerns.registry import concern_of
+from rigops.doctor import views
 from rigops.doctor.examined import once
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views.cards import subject_of
@@ -83,7 +84,7 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     Where it has failed itself, it says all of it; a failure of the boot before says nothing of this
     one. A hang that the check alone sees stays, unless a known line says why. On a host a check
     judges more than lines: those that mean no fault tell nothing there, and make nothing known that
-    it does not know; where it does not apply, none does.
+    it does not know; without a card none does.
     """
     found = check.findings(examined)
     failed = [one for one in found if one.status == "fail"]
@@ -96,8 +97,8 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
         if not any(cited.line in judged for cited in one.evidence)
     ]
     is_note = all(one.status == "info" for one in told)
-    is_skipped = bool(found) and all(one.status == "skipped" for one in found)
-    if (is_note or is_skipped) and examined.snapshot.bundle.paste is None:
+    is_without_card = [one.summary for one in found] == [views.NO_GPU]
+    if (is_note or is_without_card) and examined.snapshot.bundle.paste is None:
         return found
     if not told or any(map(_is_of_now, failed)):
         return found
