@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rigops.catalog.known_lines import compiled
 from rigops.concerns.registry import concern_of
+from rigops.doctor import views
 from rigops.doctor.examined import once
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views.cards import subject_of
@@ -20,6 +21,7 @@ from rigops.probe.address import normal
 from rigops.probe.kernel_log import stamps
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nccl_log import SECTION as NCCL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pasted import SECTION as PASTED
 
@@ -32,7 +34,12 @@ if TYPE_CHECKING:
     from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
-SOURCES: Final[tuple[Section[Any], ...]] = (KERNEL_LOG, KERNEL_LOG_PREVIOUS, SMI)
+SOURCES: Final[tuple[Section[Any], ...]] = (
+    KERNEL_LOG,
+    KERNEL_LOG_PREVIOUS,
+    SMI,
+    NCCL_LOG,
+)
 
 _KEPT: Final = frozenset({"warn", "info"})  # beside a known line; the rest it contradicts
 _MOST_HITS: Final = 200  # of one row
@@ -74,11 +81,13 @@ def known_lines(examined: Examined) -> Mapping[str, tuple[Finding, ...]]:
 def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     """Its findings, and those of known lines that it has not judged itself.
 
-    Where it has failed itself, it says all of it. On a host a check judges more than lines: those
-    that mean no fault tell nothing there, and make nothing known that it does not know; where it
-    does not apply, none does.
+    Where it has failed itself, it says all of it; a failure of the boot before says nothing of this
+    one. A hang that the check alone sees stays, unless a known line says why. On a host a check
+    judges more than lines: those that mean no fault tell nothing there, and make nothing known that
+    it does not know; without a card none does.
     """
     found = check.findings(examined)
+    failed = [one for one in found if one.status == "fail"]
     judged = {
         cited.line.strip() for one in found if one.status != "unknown" for cited in one.evidence
     }
@@ -88,12 +97,20 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
         if not any(cited.line in judged for cited in one.evidence)
     ]
     is_note = all(one.status == "info" for one in told)
-    is_skipped = bool(found) and all(one.status == "skipped" for one in found)
-    if (is_note or is_skipped) and examined.snapshot.bundle.paste is None:
+    is_without_card = [one.summary for one in found] == [views.NO_GPU]
+    if (is_note or is_without_card) and examined.snapshot.bundle.paste is None:
         return found
-    if not told or any(one.status == "fail" for one in found):
+    if not told or any(map(_is_of_now, failed)):
         return found
-    return [*(one for one in found if one.status in _KEPT), *told]
+    if failed:
+        return [*filter(_is_of_now, told), *found]
+    has_failed = any(one.status == "fail" for one in told)
+    hangs = [one for one in found if one.status == "unknown" and one.essential and not has_failed]
+    return [*(one for one in found if one.status in _KEPT), *hangs, *told]
+
+
+def _is_of_now(finding: Finding) -> bool:
+    return {one.section for one in finding.evidence} != {KERNEL_LOG_PREVIOUS.name}
 
 
 def explaining(examined: Examined, *checks: str) -> Finding | None:
@@ -215,8 +232,9 @@ def _findings(
         if not now and row.finding in _OF_A_BOOT:
             continue
         shown = list({one.line: one for one in now or all_hits}.values())
+        events = sum(stamps.read(one.line).form is not None for one in shown)
         values = {name: value or "?" for name, value in shown[0].found.groupdict().items()}
-        times = f", {len(shown)} times" if len(shown) > 1 else ""
+        times = f", {events} times" if events > 1 else ""
         yield Finding(
             row.status if now else _LESS[row.status],
             _filled(row.meaning, values) + times + ("" if now else " (in an earlier boot)"),

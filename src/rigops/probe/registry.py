@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from rigops.probe.sections import (
     aer,
-    apt_output,
     backups,
     boot,
     bootloader,
@@ -111,6 +110,5 @@ PASTED: tuple[Section[Any], ...] = (
     nccl_tests.SECTION,
     nccl_log.SECTION,
     gpu_burn.SECTION,
-    apt_output.SECTION,
     pasted.SECTION,
 )

@@ -21,8 +21,8 @@ def test_no_trouble_is_well() -> None:
     [
         (TIMEOUT, "gpu 0000:0a:00.0"),
         (xid(120), "gpu 0000:0a:00.0"),
-        ("NVRM: Timeout waiting for RPC from GSP! Expected function 4097", "host"),
-        ("NVRM: _kgspRpcRecvPoll: GSP RPC Timeout", "host"),
+        ("NVRM: Timeout waiting for RPC from GSP! Expected function 4097", "gpu unknown"),
+        ("NVRM: _kgspRpcRecvPoll: GSP RPC Timeout", "gpu unknown"),
         ("NVRM: GPU 0000:0a:00.0: RmInitAdapter failed! (0x62:0x55:1941)", "gpu 0000:0a:00.0"),
     ],
 )

@@ -106,14 +106,6 @@ def test_a_card_that_must_be_replaced_is_no_matter_for_apply() -> None:
     ("report", "status"),
     [
         (SmiReport(gpus=(replace(RTX3090, address=FIRST),), is_complete=True), "ok"),
-        (
-            SmiReport(
-                gpus=(replace(RTX3090, address=FIRST),),
-                is_complete=True,
-                warnings=("WARNING: infoROM is corrupted at gpu 0000:0A:00.0",),
-            ),
-            "warn",
-        ),
         (SmiReport(failure="other", failure_lines=("NVIDIA-SMI has failed",)), "unknown"),
         (None, "unknown"),
     ],

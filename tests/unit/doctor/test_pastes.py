@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from rigops.doctor.known_lines import has_known_lines
 from rigops.doctor.notes import command_for_more, of_paste
 from rigops.doctor.registry import CHECKS, examine
-from rigops.errors import UsageError
 from rigops.probe.bundles.reading import read_all, read_content
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor.examining import catalog
 
 if TYPE_CHECKING:
+    from rigops.doctor.finding import Finding
     from rigops.probe.bundle import Bundle
 
 FOLDER: Final = Path(__file__).parents[2] / "fixtures/pastes"
@@ -61,14 +62,16 @@ PASTES: Final = {
         "fail drv.mismatch",
         ok="drv.loaded drv.pin",
     ),
-    "apt-build-log-stamps": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "apt-dkms-build-failed": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "apt-italian-dkms": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "apt-italian-unmet": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "apt-russian-unmet": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "apt-unmet-quoted": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "bar-no-space": Expected("kernel log", "fail bar1.size; fail gpu.init"),
-    "bar-of-no-size": Expected("kernel log", "fail gpu.init; fail bar1.size"),
+    "apt-build-log-stamps": Expected("", "fail pkg.errors"),
+    "apt-dkms-build-failed": Expected("", "fail pkg.errors"),
+    "apt-italian-dkms": Expected("", "fail pkg.errors"),
+    "apt-italian-unmet": Expected("", "fail pkg.errors"),
+    "apt-old-lists": Expected("", "fail pkg.errors"),
+    "apt-russian-unmet": Expected("", "fail pkg.errors"),
+    "apt-unmet": Expected("", "fail pkg.errors"),
+    "apt-unmet-quoted": Expected("", "fail pkg.errors"),
+    "bar-no-space": Expected("kernel log", "fail bar1.size"),
+    "bar-of-no-size": Expected("kernel log", "fail bar1.size"),
     "cmdline-and-grub-healthy": Expected(
         "/proc/cmdline; /etc/default/grub; uname -a", ok="cmdline.bad"
     ),
@@ -77,8 +80,10 @@ PASTES: Final = {
         "PyTorch's collect_env", "fail drv.pin", ok="drv.loaded gpu.count"
     ),
     "dkms-added-only": Expected("dkms status", "fail drv.dkms"),
-    "dkms-make-log-cut": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "dkms-narrow-terminal": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "dkms-build-halts-apt": Expected("", "fail pkg.errors"),
+    "dkms-make-log": Expected("", "fail pkg.errors"),
+    "dkms-make-log-cut": Expected("", "fail pkg.errors"),
+    "dkms-narrow-terminal": Expected("", "fail pkg.errors"),
     "dkms-status-and-dpkg": Expected(
         "uname -r; dkms status; dpkg -l", "fail drv.dkms; fail drv.loaded"
     ),
@@ -87,13 +92,15 @@ PASTES: Final = {
     "dmesg-json-cut": Expected("kernel log", "fail xid"),
     "dmesg-json-one-line-cut": Expected("kernel log", "fail xid"),
     "dmesg-narrow-link": Expected("kernel log", "warn pci.width"),
-    "dpkg-chinese": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "dpkg-asks-for-secure-boot": Expected("", "fail drv.secureboot"),
+    "dpkg-chinese": Expected("", "fail pkg.errors"),
     "dpkg-columns-cut": Expected("dpkg -l", "fail drv.dkms; info drv.secureboot"),
-    "dpkg-french-unmet": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "dpkg-german": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "dpkg-portuguese": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "dpkg-russian": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "dpkg-spanish": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "dpkg-french-unmet": Expected("", "fail pkg.errors"),
+    "dpkg-german": Expected("", "fail pkg.errors"),
+    "dpkg-overwrite": Expected("", "fail pkg.errors"),
+    "dpkg-portuguese": Expected("", "fail pkg.errors"),
+    "dpkg-russian": Expected("", "fail pkg.errors"),
+    "dpkg-spanish": Expected("", "fail pkg.errors"),
     "egpu-completion-timeout-condensed": Expected("kernel log", "fail pci.aer.uncorr; warn xid"),
     "fallen-off-journal-grep": Expected("kernel log", "fail gpu.init; fail xid"),
     "fallen-off-without-xid": Expected("kernel log", "fail xid"),
@@ -106,6 +113,7 @@ PASTES: Final = {
     "gsp-timeout-details-summary": Expected("kernel log; uname -a", "fail drv.gsp; fail xid"),
     "healthy-kmsg": Expected("kernel log"),
     "healthy-log": Expected("kernel log"),
+    "installer-load-failed": Expected("", "fail pkg.errors"),
     "iommu-event-overflow": Expected("kernel log", "fail iommu.fault"),
     "iommu-fault-repeated": Expected("kernel log", "fail iommu.fault"),
     "iommu-faults-bbcode": Expected("kernel log", "fail iommu.fault"),
@@ -164,7 +172,7 @@ PASTES: Final = {
         ok="cmdline.bad drv.loaded drv.pin gpu.count",
     ),
     "mixed-install-fails-then-no-driver": Expected(
-        "apt, dpkg or dkms; the error of nvidia-smi; uname -a", "fail drv.loaded; fail pkg.errors"
+        "the error of nvidia-smi; uname -a", "fail drv.loaded; fail pkg.errors"
     ),
     "mixed-kubectl-prefix": Expected(
         "NCCL's log; nvidia-smi", "info nccl.log", ok="drv.loaded gpu.count tmp.core tmp.fan"
@@ -190,8 +198,8 @@ PASTES: Final = {
     "mixed-v100-with-590": Expected(
         "/proc/driver/nvidia/version; lspci", "fail drv.flavor", ok="drv.loaded gpu.count"
     ),
-    "modprobe-key-rejected": Expected("apt, dpkg or dkms; kernel log", "fail drv.secureboot"),
-    "modprobe-other-kernel": Expected("apt, dpkg or dkms; kernel log", "fail pkg.errors"),
+    "modprobe-key-rejected": Expected("kernel log", "fail drv.secureboot"),
+    "modprobe-other-kernel": Expected("kernel log", "fail drv.dkms"),
     "nccl-log-compose-prefix-cut": Expected("NCCL's log", "info nccl.log", unknown="nccl.log"),
     "nccl-log-p2p-disabled-5090": Expected("NCCL's log", "info nccl.log", unknown="nccl.log"),
     "nccl-log-peer-refused": Expected("NCCL's log", "fail nccl.log; info nccl.log"),
@@ -201,19 +209,19 @@ PASTES: Final = {
     "nccl-tests-hang": Expected("nccl-tests", unknown="bench.nccl"),
     "nccl-tests-healthy": Expected("nccl-tests", ok="bench.nccl"),
     "nccl-tests-with-p2p-disabled": Expected(
-        "NCCL's log; nccl-tests", "info nccl.log", unknown="bench.nccl"
+        "NCCL's log; nccl-tests", "warn bench.nccl; info nccl.log"
     ),
     "nccl-tests-wrong-values": Expected("nccl-tests", "fail bench.nccl"),
     "not-probed-issue": Expected("kernel log", "fail drv.nouveau"),
     "nouveau-and-secure-boot": Expected(
-        "mokutil --sb-state; apt, dpkg or dkms; kernel log; the error of nvidia-smi",
+        "mokutil --sb-state; kernel log; the error of nvidia-smi",
         "fail drv.loaded; fail drv.secureboot",
     ),
-    "nvbandwidth-json": Expected("nvbandwidth", "info bench.nvbandwidth"),
-    "nvbandwidth-slow-peers": Expected("nvbandwidth", "info bench.nvbandwidth"),
-    "nvbandwidth-waived": Expected("nvbandwidth", "fail bench.nvbandwidth"),
+    "nvbandwidth-json": Expected("nvbandwidth", "info bench.nvbandwidth", ok="drv.loaded"),
+    "nvbandwidth-slow-peers": Expected("nvbandwidth", "info bench.nvbandwidth", ok="drv.loaded"),
+    "nvbandwidth-waived": Expected("nvbandwidth", "fail bench.nvbandwidth", ok="drv.loaded"),
     "nvlink-fatal-with-sxid": Expected("kernel log", "fail xid"),
-    "nvlink-status": Expected("nvidia-smi nvlink"),
+    "nvlink-status": Expected("nvidia-smi nvlink", "warn gpu.count"),
     "p2p-bandwidth-hang": Expected("p2pBandwidthLatencyTest", unknown="bench.p2p"),
     "p2p-bandwidth-slow-fish": Expected("p2pBandwidthLatencyTest", "fail bench.p2p"),
     "p2p-granted-all-letters": Expected("nvidia-smi topo", ok="gpu.count"),
@@ -236,7 +244,9 @@ PASTES: Final = {
     "smi-lost-with-live-list": Expected(
         "the error of nvidia-smi; nvidia-smi -L", "fail gpu.count; fail gpu.lost", ok="drv.loaded"
     ),
-    "smi-not-installed-oh-my-zsh": Expected("the error of nvidia-smi; lspci", ok="gpu.count"),
+    "smi-not-installed-oh-my-zsh": Expected(
+        "the error of nvidia-smi; lspci", "warn drv.loaded", ok="gpu.count"
+    ),
     "smi-q-addressing-mode": Expected(
         "nvidia-smi -q",
         "info drv.pin; info gpu.lost; info bar1.size",
@@ -321,6 +331,12 @@ def pasted(name: str) -> Bundle:
     return bundle
 
 
+def errors_of_packages(text: str) -> list[Finding]:
+    (bundle,) = read_content(text.encode(), place="post", host="post")
+    found = examine(HostSnapshot(bundle), None, catalog())
+    return [one for one in found if one.id == "pkg.errors"]
+
+
 def alarms(bundle: Bundle) -> set[str]:
     found = examine(HostSnapshot(bundle), None, catalog())
     return {f"{one.status} {one.id}" for one in found if one.status in {"fail", "warn"}}
@@ -368,8 +384,11 @@ def test_every_file_is_in_the_table() -> None:
 
 
 def test_prose_is_no_output() -> None:
-    with pytest.raises(UsageError, match="no output is recognized"):
-        pasted("prose-only")
+    bundle = pasted("prose-only")
+
+    assert bundle.paste
+    assert not bundle.paste.recognized
+    assert not has_known_lines(HostSnapshot(bundle), catalog())
 
 
 @pytest.mark.parametrize("name", OF_TWO_HOSTS)
@@ -400,7 +419,7 @@ def test_prompts_of_several_hosts_in_a_directory_are_noted(tmp_path: Path) -> No
         ("smi-lost-powershell", "smi-table-watch", "fail gpu.lost"),
         ("gpu-burn-no-clients", "mixed-bench-and-burn-healthy", "fail bench.burn"),
         ("gpu-burn-faulty", "mixed-bench-and-burn-healthy", "fail bench.burn"),
-        ("legacy-card-ignored-by-590", "bar-no-space", "fail gpu.init"),
+        ("legacy-card-ignored-by-590", "bar-no-space", "fail bar1.size"),
     ],
 )
 def test_another_output_in_the_same_text_hides_no_failure(
@@ -424,15 +443,39 @@ def test_dmesg_above_a_file_of_several_boots_is_of_the_last_one() -> None:
     ("name", "summary"),
     [
         ("apt-italian-unmet", "the packages that were asked for do not fit together"),
+        ("apt-old-lists", "the lists of packages are older than the archive"),
         ("apt-russian-unmet", "the packages that were asked for do not fit together"),
-        ("dkms-narrow-terminal", "the module was not built"),
+        ("apt-unmet", "the packages that were asked for do not fit together"),
+        ("dkms-build-halts-apt", "DKMS could not build the NVIDIA module"),
+        ("dkms-make-log", "the NVIDIA module does not compile for this kernel"),
+        ("dkms-narrow-terminal", "DKMS could not build the NVIDIA module for a kernel"),
+        ("dpkg-overwrite", "two packages have the same file"),
+        ("installer-load-failed", "the module was built and cannot be loaded"),
     ],
 )
 def test_the_cause_is_named_and_not_what_follows_from_it(name: str, summary: str) -> None:
-    bundle = pasted(name)
-    found = examine(HostSnapshot(bundle), None, catalog())
+    (only,) = errors_of_packages((FOLDER / f"{name}.txt").read_text())
 
-    assert [one.summary for one in found if one.id == "pkg.errors"] == [summary]
+    assert only.summary == summary
+    assert only.fix
+
+
+def test_what_does_not_fit_and_where_dkms_wrote_why_are_named() -> None:
+    (unmet,) = errors_of_packages((FOLDER / "apt-unmet.txt").read_text())
+    (build,) = errors_of_packages((FOLDER / "dkms-build-halts-apt.txt").read_text())
+
+    assert any(
+        "nvidia-driver-535 : Depends: libnvidia-gl-535" in one.line for one in unmet.evidence
+    )
+    assert build.fix
+    assert "/var/lib/dkms/nvidia/545.29.06/build/make.log" in build.fix.text
+
+
+def test_a_module_of_another_driver_is_no_failure_of_this_one() -> None:
+    text = (FOLDER / "dkms-build-halts-apt.txt").read_text()
+    (only,) = errors_of_packages(text.replace("nvidia/545.29.06", "rtl8812au/4.3.14"))
+
+    assert (only.status, only.summary) == ("warn", "a module that is not NVIDIA's was not built")
 
 
 def test_of_commands_that_decide_as_much_the_first_is_named() -> None:

@@ -38,17 +38,6 @@ _FAILED: Final = re.compile(
     rf"^NVRM: (?:GPU {_ADDRESS}: )?RmInitAdapter failed!"
     r"(?: ?\((?P<first>0x[0-9a-fA-F]{1,8})(?::0x0{0,8}(?P<second>[0-9a-fA-F]{1,8}))?)?"
 )
-# Lines that follow it, or a refusal of the card, and do not name the cause.
-_FOLLOWS: Final = (
-    re.compile(rf"^NVRM: (?:GPU {_ADDRESS}: )?rm_init_adapter(?:\([0-9]{{1,3}}\))? failed"),
-    re.compile(rf"^nvidia {_ADDRESS}: probe with driver nvidia failed with error"),
-    re.compile(rf"^nvidia: probe of {_ADDRESS} failed with error"),
-    re.compile(
-        r"(?:^|\] |: )\(EE\) NVIDIA\([^)]{1,12}\): Failed to initialize the NVIDIA (?:GPU|graphics "
-        r"device) at PCI:(?P<x_bus>[0-9]{1,3})(?:@(?P<x_domain>[0-9]{1,5}))?:"
-        r"(?P<x_device>[0-9]{1,2}):(?P<x_function>[0-7])"
-    ),
-)
 _OF_GSP: Final = "0x62"  # drv.gsp judges it, with the other words of that trouble
 _SHOWN: Final = 3
 _WHY: Final = (
@@ -89,18 +78,12 @@ def init(examined: Examined) -> Finding | list[Finding]:
     explanation, and so is a card that did not wake up, or has no room for its windows, in the log
     of the same boot; where the code says nothing, any other known line. A card that did not start
     is a failure; one that nvidia-smi lists now is a warning, and of the previous boot information.
-    Where the log has lost that line, `rm_init_adapter failed`, the failed probe of the card or the
-    complaint of the X server counts. 0x62, the GSP firmware, is judged by drv.gsp, and a card that
-    the driver ignores by drv.flavor.
+    Where the log has lost that line, known lines that follow it count. 0x62, the GSP firmware, is
+    judged by drv.gsp, and a card that the driver ignores by drv.flavor.
     """
-    found, ignored = _by_card(examined, _FAILED), _ignored(examined)
-    for pattern in _FOLLOWS:
-        for subject, entries in _by_card(examined, pattern).items():
-            if "gpu unknown" not in found and not ignored & {subject, "gpu unknown"}:
-                found.setdefault(subject, entries)
     found = {
         subject: others
-        for subject, entries in found.items()
+        for subject, entries in _by_card(examined).items()
         if (others := [one for one in entries if _code(one[1].message)[0] != _OF_GSP])
     }
     if found:
@@ -112,28 +95,13 @@ def init(examined: Examined) -> Finding | list[Finding]:
     return kernel_logs.clean(examined.snapshot, "failed start of a card")
 
 
-def _by_card(examined: Examined, pattern: re.Pattern[str]) -> dict[str, list[_Entry]]:
+def _by_card(examined: Examined) -> dict[str, list[_Entry]]:
     found: dict[str, list[_Entry]] = {}
-    for which, entry in kernel_logs.matching(examined.snapshot, pattern):
-        if shape := pattern.search(entry.message):
-            subject = subject_of(examined, _address(shape))
+    for which, entry in kernel_logs.matching(examined.snapshot, _FAILED):
+        if shape := _FAILED.search(entry.message):
+            subject = subject_of(examined, normal(shape["address"] or ""))
             found.setdefault(subject, []).append((which, entry))
     return found
-
-
-def _address(shape: re.Match[str]) -> str | None:
-    """The X server writes decimal numbers."""
-    parts = shape.groupdict()
-    if "x_bus" not in parts:
-        return normal(parts["address"] or "")
-    domain, bus, device = (int(parts[f"x_{one}"] or 0) for one in ("domain", "bus", "device"))
-    return normal(f"{domain:04x}:{bus:02x}:{device:02x}.{parts['x_function']}")
-
-
-def _ignored(examined: Examined) -> set[str]:
-    """Cards that the driver ignores, which is no failure to start them."""
-    logs = (examined.snapshot[section].or_empty for section in kernel_logs.SOURCES.values())
-    return {subject_of(examined, card.address) for log in logs for card in log.ignored_cards}
 
 
 def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Finding:

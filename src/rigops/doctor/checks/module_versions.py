@@ -33,10 +33,6 @@ _API = re.compile(
     r"^NVRM: (?:API mismatch|has the version [0-9]|the version [0-9]|"
     r"this kernel module has the version [0-9])"
 )
-_MODULES = re.compile(
-    r"[Vv]ersion mismatch: nvidia(?:-modeset)?(?:\.ko)?\([0-9.]{1,20}\) "
-    r"nvidia-(?:modeset|drm)(?:\.ko)?\([0-9.]{1,20}\)"
-)
 _NUMBER = re.compile(r"\b[1-9][0-9]{2}\.[0-9]{2,3}(?:\.[0-9]{2,3})?\b")
 _OF_MODULE = re.compile(r"kernel module (?:has the )?version ([0-9.]+[0-9])")
 _WHY = (
@@ -69,13 +65,11 @@ def mismatch(examined: Examined) -> Finding:
     nvidia-smi's and the kernel's own complaint (Driver/library version mismatch, NVRM: API
     mismatch). After an update without a reboot they differ, and CUDA fails: a failure, which a
     reboot ends. So are libraries that nvidia-smi does not find (couldn't find libnvidia-ml.so), and
-    modules of two versions on disk (Version mismatch: nvidia.ko(…) nvidia-modeset.ko(…)).
+    modules of two versions on disk, which known lines tell.
     """
     snapshot = examined.snapshot
     if missing := _without_libraries(snapshot):
         return missing
-    if mixed := driver_state.logged(snapshot, _MODULES):
-        return _mixed(snapshot, driver_state.cited(mixed[-2:]))
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
     disk, libraries, complaints = _on_disk(snapshot), _libraries(snapshot), _complaints(snapshot)
     # Then the libraries fit, whatever their packages say: they may come from elsewhere.
@@ -105,22 +99,6 @@ def _without_libraries(snapshot: HostSnapshot) -> Finding | None:
             "install the libraries of the loaded version (Debian: libnvidia-ml1 and libcuda1, "
             "Ubuntu: libnvidia-compute-BRANCH) and run `ldconfig`; in a container let the NVIDIA "
             "container toolkit bring them"
-        ),
-    )
-
-
-def _mixed(snapshot: HostSnapshot, evidence: tuple[Evidence, ...]) -> Finding:
-    works = bool(snapshot[SMI].or_empty.gpus)
-    return Finding(
-        "warn" if works else "fail",
-        "the driver's kernel modules are of different versions",
-        evidence,
-        why="The kernel refuses nvidia-modeset and nvidia-drm of another version than nvidia's: a "
-        "module of an earlier driver is left in another folder, or in the initramfs.",
-        fix=fix_by_hand(
-            "look at `find /lib/modules/$(uname -r) -name 'nvidia*.ko*'` and `dkms status`, "
-            "remove the modules of the driver that is not wanted (`dkms remove`), run `depmod` and "
-            "`update-initramfs -u` (elsewhere `dracut -f` or `mkinitcpio -P`), and reboot"
         ),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 5
 _CABLE_XID: Final = 54
-
-_CABLES = re.compile(
-    r"external power|supplemental power|necessary power cables|auxiliary power", re.IGNORECASE
-)
 
 
 @Check("pwr.units", needs=(UNITS, SMI), fixes=("hands",))
@@ -128,17 +123,18 @@ def _refused(setter: CardSetter, watts: float, card: Card, least: float) -> Find
 def cable(examined: Examined) -> Finding:
     """No card misses a power cable.
 
-    Looks for insufficient external power in nvidia-smi's output, for Xid 54 and for the driver's
-    complaint about power cables in this boot's kernel log. It is ok when nvidia-smi reports every
-    card and the log, from its beginning, has no such line.
+    Looks for Xid 54 in this boot's kernel log, and for known lines of nvidia-smi and of the driver
+    about external power. It is ok when nvidia-smi reports every card and the log, from its
+    beginning, has no such line.
     """
     snapshot = examined.snapshot
-    evidence = _cable_lines(examined)
-    if evidence:
+    log = snapshot[KERNEL_LOG].value
+    entries = [one.entry for one in log.xids if one.number == _CABLE_XID] if log else []
+    if entries:
         return Finding(
             "fail",
             "a card reports that a power cable is missing or loose",
-            evidence[:_SHOWN],
+            tuple(Evidence(KERNEL_LOG.name, one.line) for one in entries[:_SHOWN]),
             why="A card that does not see all its power plugs does not start, or runs at its "
             "lowest clocks.",
             fix=fix_by_hand(
@@ -148,23 +144,9 @@ def cable(examined: Examined) -> Finding:
         )
     if missing := reported.gap(examined):
         return missing
-    log = snapshot[KERNEL_LOG].value
     if log is None or not snapshot[KERNEL_LOG].is_complete or log.starts_at_boot is False:
         return Finding("unknown", "the kernel log of this boot was not read from its beginning")
     return Finding("ok", "no card complains about its power cables")
-
-
-def _cable_lines(examined: Examined) -> tuple[Evidence, ...]:
-    log, report = examined.snapshot[KERNEL_LOG].value, examined.snapshot[SMI].value
-    entries = [one.entry for one in log.xids if one.number == _CABLE_XID] if log else []
-    logged = [*entries, *(log.matching(_CABLES) if log else ())]
-    lines = [*report.failure_lines, *report.warnings, *report.unparsed] if report else []
-    for gpu in report.gpus if report else ():
-        lines += gpu.troubles.values()
-    return (
-        *(Evidence(SMI.name, line) for line in lines if _CABLES.search(line)),
-        *(Evidence(KERNEL_LOG.name, line) for line in dict.fromkeys(one.line for one in logged)),
-    )
 
 
 @Check("pwr.brake", needs=(SMI,), fixes=("hands",))

@@ -166,41 +166,6 @@ NCCL_LOG: Final = _kind(
     is_joined=True,
 )  # fmt: skip
 
-# How lines of apt and dpkg begin or end in German, French, Spanish, Portuguese, Italian, Russian
-# and Chinese.
-APT_ELSEWHERE: Final = (
-    r"Paketlisten werden|Abh\u00e4ngigkeitsbaum wird|Statusinformationen werden|Die folgenden|"
-    r"Einige Pakete konnten|[0-9]{1,6} (?:aktualisiert|nicht vollst\u00e4ndig)|Fehler traten auf|"
-    r"\S{1,80} \(\S{1,80}\) wird eingerichtet|Vorbereitung zum Entpacken|Entpacken von |"
-    r"Trigger f\u00fcr |"
-    r"Lecture des |Construction de l'arbre|Certains paquets ne peuvent|que vous avez demand|"
-    r"la distribution unstable|\u00e9t\u00e9 cr\u00e9\u00e9s|L'information suivante|"
-    r"Les paquets suivants|Param\u00e9trage de |D\u00e9paquetage de |Des erreurs ont |"
-    r"Traitement des actions|"
-    r"Leyendo |Creando \u00e1rbol|Los siguientes paquetes|Algunos paquetes no|Configurando |"
-    r"Desempaquetando |Se encontraron errores|Procesando disparadores|"
-    r"Lendo |Construindo \u00e1rvore|Os pacotes a seguir|A processar |A configurar |"
-    r"Foram encontrados erros|Nenhum relat\u00f3rio|"
-    r"Lettura (?:elenco|informazioni)|Generazione albero|I seguenti pacchetti|Le seguenti info|"
-    r"Alcuni pacchetti non|che \u00e8 stata richiesta|usando una distribuzione|"
-    r"non sono ancora stati|Dopo quest'operazione|[0-9]{1,6} (?:aggiornati|non completamente)|"
-    r"Configurazione di |Estrazione di |Preparativi per |Elaborazione dei trigger|"
-    r"Si sono verificati degli errori|"
-    r"\u0427\u0442\u0435\u043d\u0438\u0435 |"
-    r"\(\u0427\u0442\u0435\u043d\u0438\u0435 |"
-    r"\u041f\u043e\u0441\u0442\u0440\u043e\u0435\u043d\u0438\u0435 \u0434\u0435|"
-    r"\u041d\u0435\u043a\u043e\u0442\u043e\u0440\u044b\u0435 \u043f\u0430\u043a|"
-    r"\u043d\u0435\u043e\u0441\u0443\u0449\u0435\u0441\u0442\u0432\u0438\u043c\u043e|"
-    r"\u0421\u043b\u0435\u0434\u0443\u044e\u0449\u0438\u0435 \u043f\u0430\u043a|"
-    r"\u0421\u043b\u0435\u0434\u0443\u044e\u0449\u0430\u044f \u0438\u043d\u0444|"
-    r"\u041d\u0430\u0441\u0442\u0440\u0430\u0438\u0432\u0430\u0435\u0442\u0441\u044f|"
-    r"\u0420\u0430\u0441\u043f\u0430\u043a\u043e\u0432\u044b\u0432\u0430\u0435\u0442|"
-    r"\u041f\u043e\u0434\u0433\u043e\u0442\u043e\u0432\u043a\u0430 \u043a |"
-    r"\u041e\u0431\u0440\u0430\u0431\u0430\u0442\u044b\u0432\u0430\u044e\u0442\u0441|"
-    r"\u041f\u0440\u0438 \u043e\u0431\u0440\u0430\u0431\u043e\u0442\u043a\u0435|"
-    r"\u6b63\u5728(?:\u8bfb\u53d6|\u5206\u6790|\u8bbe\u7f6e|\u89e3\u538b|\u5904\u7406|\u51c6\u5907)|"
-    r"\u4e0b\u5217|\u5728\u5904\u7406\u65f6"
-)
 _NUMBERS: Final = r"\s*[0-9]{1,3}(?:\s+[0-9.]{1,12}|\s+N/A|\s+X)+\s*$"
 
 KINDS: Final = (
@@ -288,26 +253,6 @@ KINDS: Final = (
         r"\s*(?:Using devices|Rank\s|size\s+count|\(B\)\s|out-of-place|\.\. \S{1,80} pid)|#|"
         r"\s*[0-9]{1,20}\s+[0-9]{1,20}\s+[a-z]{3,8}[0-9]{0,2}\s|\s+Rank\s+[0-9]",
         is_joined=True,
-    ),
-    _kind(
-        "apt, dpkg or dkms", "apt-output",
-        rf"{APT_ELSEWHERE}|"
-        r"[EW]: |Err:[0-9]{1,4} |dpkg: |Reading package lists|The following packages have unmet|"
-        r"Errors were encountered|Error! |Consult /var/lib/dkms|Setting up |Unpacking |"
-        r"Preparing to unpack|Sub-process |ERROR: (?:Unable|An|The|Failed|You|Installation) |"
-        r"ERROR \(dkms|"
-        r"Building (?:initial )?module|Loading new |Deleting module|.{0,120}dpkg-deb: error|"
-        r"modprobe: (?:ERROR|FATAL): |DKMS make\.log|UEFI Secure Boot|Your system has UEFI|"
-        r"\(Reading database|Hit:[0-9]{1,4} |"
-        r"make\[[0-9]{1,2}\]: |.{1,200}:[0-9]{1,6}:[0-9]{1,6}: (?:fatal )?error: ",
-        r"Selecting |Get:[0-9]|Hit:[0-9]|Ign:[0-9]|Fetched |Need to get|After this|Do you want|"
-        r"Some packages|requested an|distribution that|or been moved|[0-9]{1,6} upgraded|"
-        r"The following|Processing triggers|DKMS|Done|Building |Reading state|Building dependency|"
-        r"trying to overwrite|update-initramfs|Correcting dep|.{0,120}?: {1,4}(?:Pre)?Depends: |"
-        r"\s+(?:Recommends|Conflicts|Breaks|Depends): |.{1,120}? (?:depends on|but it is not) |"
-        r"\s+Package \S{1,80} is not|ERROR |File: |Please see the log|warning: |"
-        r"[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}[0-9]|The system will assist",
-        r"[ \t]+\S", is_joined=True,
     ),
     JOURNAL,
     LSPCI,

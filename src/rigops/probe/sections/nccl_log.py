@@ -13,7 +13,7 @@ from rigops.probe.text import stripped
 
 Transport = Literal["P2P", "SHM", "NET", "other"]
 
-_MARK = re.compile(r"\bNCCL (?P<level>INFO|WARN) (?P<message>.*)")
+_MARK = re.compile(r"\bNCCL (?:INFO|WARN) (?P<message>.*)")
 _VERSION = re.compile(r"\bNCCL version (?P<version>[0-9]{1,3}(?:\.[0-9]{1,4}){1,3})")
 _CHANNEL = re.compile(
     r"(?:Channel|Ring) [0-9/]{1,12} ?: (?P<source>[0-9]{1,5})\[[0-9a-f]{1,12}\] -> "
@@ -29,13 +29,6 @@ _WAYS: tuple[tuple[str, Transport], ...] = (
     ("SHM", "SHM"), ("direct shared memory", "SHM"),
     ("NET", "NET"), ("COLLNET", "NET"),
 )  # fmt: skip
-_MOST_WARNINGS = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Warned:
-    message: str
-    line: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +42,6 @@ class NcclLog:
     ways: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)  # name to value
     setting_lines: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[Warned, ...] = ()
     not_enabled: tuple[str, ...] = ()
     started: int = 0
     completed: int = 0
@@ -72,21 +64,20 @@ def parse(text: str) -> NcclLog:
     ways: dict[str, str] = {}
     settings: dict[str, str] = {}
     setting_lines: dict[str, str] = {}
-    for line, _, message in entries:
+    for line, message in entries:
         channel, setting = _CHANNEL.match(message), _SETTING.match(message)
         if channel:
             ways.setdefault(channel["way"].strip(), line)
         elif setting:
             settings[setting["name"]] = setting["value"].strip().removesuffix(".")
             setting_lines[setting["name"]] = line
-    inits = [one for _, _, message in entries if (one := _INIT.fullmatch(message))]
+    inits = [one for _, message in entries if (one := _INIT.fullmatch(message))]
     return NcclLog(
         version=version["version"] if version else None,
         ways=ways,
         settings=settings,
         setting_lines=setting_lines,
-        warnings=tuple(_warnings(entries)),
-        not_enabled=tuple(line for line, _, message in entries if _NOT_ENABLED.match(message)),
+        not_enabled=tuple(line for line, message in entries if _NOT_ENABLED.match(message)),
         started=sum(one["state"] == "START" for one in inits),
         completed=sum(one["state"] == "COMPLETE" for one in inits),
         last_line=entries[-1][0] if entries else "",
@@ -94,22 +85,12 @@ def parse(text: str) -> NcclLog:
     )
 
 
-def _entries(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Of each line of the log: the line, its level, its message."""
+def _entries(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Of each line of the log: the line and its message."""
     for line in lines:
         mark = _MARK.search(line)
         if mark:
-            yield line, mark["level"], mark["message"].strip()
-
-
-def _warnings(entries: Sequence[tuple[str, str, str]]) -> Iterator[Warned]:
-    """Each message once: every rank repeats it."""
-    messages: dict[str, str] = {}
-    for line, level, message in entries:
-        if level == "WARN" and len(messages) < _MOST_WARNINGS:
-            messages.setdefault(message, line)
-    for message, line in messages.items():
-        yield Warned(message=message, line=line)
+            yield line, mark["message"].strip()
 
 
 SECTION = Section(
