@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rigops.catalog import load
 from rigops.doctor.views import apt
 from rigops.transport import ssh_program
 from tests.unit import patterns
@@ -40,6 +41,10 @@ MADE: dict[tuple[str, str], tuple[str | bytes, ...]] = {
         rb"(?:\[sudo: )?prompt([^;\n]{0,256});(?:\] Password: )?\n?",
     ),
     ("rigops.transport.ssh_program", "pattern"): tuple(one for one, _ in ssh_program._KINDS),
+    # Rows of a table.
+    ("rigops.catalog.known_lines", "pattern"): tuple(
+        pattern for row in load(None).known_lines for pattern in row.patterns
+    ),
     # Tables of a module, which are found there.
     ("rigops.probe.bundles.bug_report", "pattern"): (),
     ("rigops.probe.bundles.names", "pattern"): (),

@@ -12,7 +12,7 @@ from rigops.catalog.model import Form, Reports, Severity
 from rigops.dataclass import dataclass
 
 _UNBOUND: Final = re.compile(r"[*+]|\{[0-9]*,\}")
-_OTHERS: Final = re.compile(r"\\.|\[\^?\]?[^\]]*\]")  # where these signs repeat nothing
+_OTHERS: Final = re.compile(r"\\.|\[\^?\]?[^\]]{0,200}\]")  # where these signs repeat nothing
 _WORD: Final = re.compile(r"[a-z]{2,}|[^\x00-\x7f]{2,}")
 
 

@@ -15,7 +15,7 @@ from rigops.doctor.known_lines import has_known_lines
 from rigops.doctor.redaction_check import find_change
 from rigops.errors import usage_error
 from rigops.hosts.probing import CollectedHost
-from rigops.probe.bundles.reading import MOST_PASTED, nothing_recognized, read_all, read_content
+from rigops.probe.bundles.reading import MOST_PASTED, read_all, read_content
 from rigops.probe.bundles.redaction import Redaction
 from rigops.probe.bundles.saving import save, save_all
 from rigops.probe.snapshot import HostSnapshot
@@ -59,17 +59,13 @@ def hosts_from_bundles(
 
 
 def _read(path: Path, catalog: Catalog) -> list[Bundle]:
-    place = "standard input" if path == _STANDARD_INPUT else str(path)
-    if path == _STANDARD_INPUT:
-        content = sys.stdin.buffer.read(MOST_PASTED + 1)
-        found = read_content(content, place=place, host="paste")
-    else:
-        found = read_all(path)
-    for one in found:
-        is_unknown = one.paste is not None and not one.paste.recognized
-        if is_unknown and not has_known_lines(HostSnapshot(one), catalog):
-            raise nothing_recognized(place)
-    return found
+    def is_known(pasted: Bundle) -> bool:
+        return has_known_lines(HostSnapshot(pasted), catalog)
+
+    if path != _STANDARD_INPUT:
+        return read_all(path, is_known=is_known)
+    content = sys.stdin.buffer.read(MOST_PASTED + 1)
+    return read_content(content, place="standard input", host="paste", is_known=is_known)
 
 
 def _collected(

@@ -115,7 +115,7 @@ ALARMS = {
 
 
 def found(text: str) -> list[Finding]:
-    (bundle,) = read_content(text.encode(), place="post", host="post")
+    (bundle,) = read_content(text.encode(), place="post", host="post", is_known=lambda _: True)
     return examine(HostSnapshot(bundle), None, catalog())
 
 

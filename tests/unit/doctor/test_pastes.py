@@ -327,12 +327,12 @@ OF_TWO_HOSTS: Final = {
 
 
 def pasted(name: str) -> Bundle:
-    (bundle,) = read_all(FOLDER / f"{name}.txt")
+    (bundle,) = read_all(FOLDER / f"{name}.txt", is_known=lambda _: True)
     return bundle
 
 
 def errors_of_packages(text: str) -> list[Finding]:
-    (bundle,) = read_content(text.encode(), place="post", host="post")
+    (bundle,) = read_content(text.encode(), place="post", host="post", is_known=lambda _: True)
     found = examine(HostSnapshot(bundle), None, catalog())
     return [one for one in found if one.id == "pkg.errors"]
 
@@ -393,7 +393,7 @@ def test_prose_is_no_output() -> None:
 
 @pytest.mark.parametrize("name", OF_TWO_HOSTS)
 def test_hosts_that_prompts_name_are_judged_for_themselves(name: str) -> None:
-    found = read_all(FOLDER / f"{name}.txt")
+    found = read_all(FOLDER / f"{name}.txt", is_known=lambda _: True)
 
     assert {bundle.host: alarms(bundle) for bundle in found} == OF_TWO_HOSTS[name]
 

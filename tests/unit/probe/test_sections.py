@@ -38,6 +38,7 @@ SAMPLES = {
     **host_sections.ALL,
     **answers.BROKEN,
     **pasted.SAMPLES,
+    "pasted": f"It hangs:\n{answers.UNAME}{answers.CMDLINE}",
 }
 
 

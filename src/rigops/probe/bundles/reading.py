@@ -29,6 +29,8 @@ from rigops.probe.pastes import reading as pastes
 from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.script import FORMAT
 
+IsKnown = Callable[[Bundle], bool]
+
 MOST_PASTED: Final = 64 * 1024 * 1024
 MOST_LOG: Final = 8 * 1024 * 1024 * 1024  # it is read in pieces: this bounds the time
 
@@ -54,30 +56,37 @@ _ACCEPTED: Final = (
 )
 
 
-def read_all(path: Path) -> list[Bundle]:
-    """All bundles in a directory, an archive, the probe's output, a bug report or copied text."""
+def read_all(path: Path, *, is_known: IsKnown = lambda _: False) -> list[Bundle]:
+    """All bundles in a directory, an archive, the probe's output, a bug report or copied text.
+
+    `is_known`: whether a line of a paste says anything, where no output is recognized in it.
+    """
     if path.is_dir():
-        return _of_directory(path)
+        return _of_directory(path, is_known)
     if not path.is_file():
         problem = "not a file" if path.exists() else "no such file"
         raise usage_error(message=problem, file=str(path), accepted=_ACCEPTED)
     try:
-        return _of_file(lambda: path.open("rb"), place=str(path), host=_stem(path))
+        return _of_file(
+            lambda: path.open("rb"), place=str(path), host=_stem(path), is_known=is_known
+        )
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
         raise usage_error(message=message, file=str(path)) from error
 
 
-def read_content(content: bytes, *, place: str, host: str) -> list[Bundle]:
+def read_content(
+    content: bytes, *, place: str, host: str, is_known: IsKnown = lambda _: False
+) -> list[Bundle]:
     """The same where it is no file."""
 
     def opened() -> io.BufferedReader:
         return io.BufferedReader(io.BytesIO(content))
 
-    return _of_file(opened, place=place, host=host)
+    return _of_file(opened, place=place, host=host, is_known=is_known)
 
 
-def _of_directory(path: Path) -> list[Bundle]:
+def _of_directory(path: Path, is_known: IsKnown) -> list[Bundle]:
     folders, names = listed(path)
     if _is_bundle(names):
         bundle = Bundle.read(path)
@@ -91,14 +100,18 @@ def _of_directory(path: Path) -> list[Bundle]:
             found.append(assemble(files, host=folder.name, place=str(folder)))
     if found:
         return found
-    return [pastes.read(_contents(path, names), host=path.resolve().name)]
+    pasted = pastes.read(_contents(path, names), host=path.resolve().name)
+    if not (_is_recognized(pasted) or is_known(pasted)):
+        problem = "no file in it is named like a section, and in none is an output recognized"
+        raise _none(str(path), problem)
+    return [pasted]
 
 
 def _with_pastes(bundle: Bundle, path: Path, names: Iterable[str]) -> Bundle:
     """A folder that was put together by hand may have files that are not named like a section."""
     others = [name for name in names if section_of(name) not in _KNOWN]
     pasted = pastes.read(_contents(path, others), host=bundle.host)
-    if not (pasted.paste and pasted.paste.recognized):
+    if not _is_recognized(pasted):
         return bundle
     return replace(bundle, sections={**pasted.sections, **bundle.sections}, paste=pasted.paste)
 
@@ -115,7 +128,9 @@ def _contents(path: Path, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         yield name, content
 
 
-def _of_file(opened: Callable[[], io.BufferedReader], *, place: str, host: str) -> list[Bundle]:
+def _of_file(
+    opened: Callable[[], io.BufferedReader], *, place: str, host: str, is_known: IsKnown
+) -> list[Bundle]:
     with opened() as file:
         reader = BoundedReader(file, most=MOST_LOG)
         beginning = reader.read(_BEGINNING)
@@ -143,8 +158,8 @@ def _of_file(opened: Callable[[], io.BufferedReader], *, place: str, host: str) 
     _refuse_what_is_known(beginning, place)
     with opened() as file:
         found = _pasted(BoundedReader(file, most=MOST_PASTED), place=place, host=host)
-    if is_incomplete and not any(one.paste and one.paste.recognized for one in found):
-        raise _none(place, _CUT_SHORT)
+    if not any(_is_recognized(one) or is_known(one) for one in found):
+        raise _none(place, _CUT_SHORT if is_incomplete else _NO_BUNDLE)
     return found
 
 
@@ -220,9 +235,8 @@ def _damaged(place: str) -> UsageError:
     return usage_error(message=message, file=place, fix="Copy it again.")
 
 
-def nothing_recognized(place: str) -> UsageError:
-    """For a paste of which no line says anything."""
-    return _none(place, _NO_BUNDLE)
+def _is_recognized(pasted: Bundle) -> bool:
+    return pasted.paste is not None and bool(pasted.paste.recognized)
 
 
 def _none(place: str, message: str) -> UsageError:

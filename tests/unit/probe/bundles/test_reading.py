@@ -85,7 +85,7 @@ def test_a_directory_of_copied_outputs_is_one_machine(tmp_path: Path) -> None:
     mixed = read_all(tmp_path / "post")
 
     assert [(one.host, set(one.sections)) for one in copied] == [
-        ("post", {"kernel-log", "proc-cmdline"})
+        ("post", {"kernel-log", "proc-cmdline", "pasted"})
     ]
     assert {"kernel-log", "proc-cmdline", "uname"} <= set(mixed[0].sections)
 
