@@ -379,7 +379,7 @@ def _sections(
 
 def _cut(parts: Sequence[tuple[str, Part]]) -> Iterable[str]:
     """Outputs that name cards and of which the last ones may be missing."""
-    answers = [part for _, part in parts if part.kind in _RICHEST]
+    answers = [part for _, part in parts if part.kind.section == SMI and part.kind is not FAILURE]
     lists = [part for _, part in parts if part.kind is MATRIX]
     cut = [part for part in lists if not _is_complete(part)]
     if all(map(_lacks_cards, answers)):
