@@ -44,6 +44,7 @@ _REMEDIES: Final = {
 }
 
 _SHOWN_PAIRS: Final = 1
+_NOT_TOLD: Final = "U"
 _WHY_FAILED_PROOF: Final = (
     "Training that copies between these cards hangs or reads wrong data, whatever the driver "
     "advertises. No earlier proof counts until a preflight has passed."
@@ -159,8 +160,6 @@ def _unknown(examined: Examined, found: Grants) -> Finding:
     elif not matrix.cells:
         summary = "the driver did not report its grants"
         unparsed = tuple(Evidence(P2P_READ.name, line) for line in matrix.unparsed[:3])
-    elif not examined.cards and matrix.refuses_all and examined.spec.p2p is None:
-        return _refused_whole(matrix)
     elif not found.total:
         summary = "which cards the driver's grants are about is not known"
     else:
@@ -174,7 +173,11 @@ def _pasted(examined: Examined) -> Finding | None:
     matrix = examined.snapshot[P2P_READ].value
     if not (examined.snapshot.bundle.paste and matrix and matrix.cells):
         return None
+    if matrix.refuses_all and examined.spec.p2p is None:
+        return _refused_whole(matrix)
     cells = [cell for (one, other), cell in matrix.cells.items() if one != other]
+    if _NOT_TOLD in cells:
+        return None
     granted = cells.count(peers.GRANTED)
     return Finding(
         "info",
