@@ -13,6 +13,7 @@ from functools import cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from rigops.catalog import load
 from rigops.dataclass import dataclass
 from rigops.probe.bundles.pseudonyms import WordKind, is_pseudonym
 from rigops.probe.section import EVERY_WORD
@@ -200,7 +201,8 @@ def _is_declared(word: str) -> bool:
 
 @cache
 def _technical() -> str:
-    return " ".join([*(one.technical for one in _sections()), *get_args(WordKind)]).lower()
+    lines = (one.pattern for one in load(None).sought_lines)
+    return " ".join([*(one.technical for one in _sections()), *get_args(WordKind), *lines]).lower()
 
 
 def _sections() -> Sequence[Section[Any]]:
