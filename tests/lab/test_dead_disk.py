@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests import first_hour
 from tests.lab import hosts
 from tests.lab.applying import INVENTORY
 from tests.lab.borg_host import own_disk
 from tests.lab.laptop import Laptop
 from tests.lab.sshd import until
 from tests.lab.tended import Tended
+from tests.lab.terminal import Person
 from tests.shards import LAB_CONCERNS
 
 if TYPE_CHECKING:
@@ -63,7 +65,10 @@ class Rig(Tended):
             self.does(shlex.join(words))
         else:
             assert program == "rigops", command
-            self.rigops(*words)
+            owner = Person({"N]": "y"}, sees_all=True, columns=100)
+            said = owner.rigops(self.laptop, [*words, *INVENTORY], timeout=300)
+            shown = first_hour.seen(said)
+            assert said.code == 0, shown
 
     def verdicts(self) -> dict[tuple[str, str], str]:
         """Doctor's, of the backups."""
