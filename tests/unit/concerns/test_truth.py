@@ -201,6 +201,9 @@ ROWS: Final[Mapping[str, Row]] = {
     "limit is lowered by the thermal guard, whose record has another UUID": Row(
         "power limit", "held", LIMIT, power(228), guarded=228.0, recorded=REDACTED
     ),
+    "limit is lowered by the thermal guard, and the card was elsewhere then": Row(
+        "power limit", "held", LIMIT, power(228), guarded=228.0, recorded=MOVED
+    ),
     "limit is lowered by the thermal guard, and off by less than a watt": Row(
         "power limit", "held", LIMIT, power(228.9), guarded=228.0
     ),
