@@ -232,19 +232,20 @@ def test_plan_and_doctor_agree(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "kind"),
+    ("name", "status", "kind", "says"),
     [
-        ("held by a person, and never pinned", "info", "apply"),
-        ("one package is pinned, and not held", "warn", "apply"),
-        ("no source has it, and it is not held", "warn", "hands"),
+        ("held by a person, and never pinned", "info", "apply", "pins"),
+        ("one package is pinned, and not held", "warn", "apply", "pins"),
+        ("no source has it, and it is not held", "warn", "hands", "sources of this machine"),
     ],
 )
 def test_what_is_not_pinned_and_held_is_grave_unless_a_person_holds_it(
-    name: str, status: str, kind: str
+    name: str, status: str, kind: str, says: str
 ) -> None:
     (found,) = [one for one in findings(ROWS[name][0]) if one.id == "pkg.hold"]
 
-    assert (found.status, found.fix and found.fix.kind) == (status, kind)
+    assert found.fix
+    assert (found.status, found.fix.kind, says in found.fix.text) == (status, kind, True)
 
 
 # Not generated: a module that is still loaded while its packages are gone, which doctor does not

@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from rigops import assets
+from rigops.concerns.kernel_args.boot_places import place_of
 from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.bootloader.choice import Blocker
 from rigops.doctor.registry import examine
+from rigops.ownership.ownership import Ownership
 from rigops.plan.context import Consent
 from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
@@ -181,6 +184,15 @@ def test_plan_and_doctor_agree(name: str) -> None:
     row = ROWS[name]
 
     assert (by_doctor(row), by_plan(row)) == (row.doctor, row.plan)
+
+
+def test_of_a_file_that_was_changed_by_hand_no_argument_is_ours() -> None:
+    row = Row("", "", written=(PASSTHROUGH,), is_changed=True)
+    owned = Ownership.from_state(row.state)
+    place = place_of(row.boots, owned, row.state, Arguments())
+
+    assert not isinstance(place, Blocker)
+    assert place.written == ()
 
 
 _WORDS: Final = some.sampled_from([PASSTHROUGH, AWAKE, UNKNOWN])
