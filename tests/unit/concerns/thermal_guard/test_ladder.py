@@ -74,7 +74,7 @@ def test_it_never_goes_beyond_the_last_step_allowed(action: int, told: list[str]
     [(83.0, {}), (82.0, {}), (79.9, {}), (60.0, {"memory": 100.0}), (60.0, {"margin": 5.0})],
 )
 def test_merely_touching_the_limit_leads_to_nothing(celsius: float, more: dict[str, float]) -> None:
-    rig = Rig(ALL_STEPS._replace(**more))
+    rig = Rig(ALL_STEPS._replace(memory=more.get("memory"), margin=more.get("margin")))
     rig.celsius, rig.more = (lambda _, __: celsius), more
     rig.run(3600)
 
