@@ -43,7 +43,7 @@ from tests.unit.doctor.examining import catalog, checks_of, spec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rigops.doctor.finding import Fix
+    from rigops.doctor.finding import Finding, Fix
     from rigops.plan.change import Plan
 
 OLDER: Final = "535.171.04"
@@ -191,16 +191,19 @@ def by_plan(row: Row) -> str:
 
 def by_doctor(row: Row) -> tuple[bool, list[Fix]]:
     """Whether apply has something to do as it is declared, and every fix."""
+    fixes = [one.fix for one in findings(row) if one.fix]
+    return any(one.by_apply and one.is_declared for one in fixes), fixes
+
+
+def findings(row: Row) -> list[Finding]:
     sections = {name: Collected(text, root=True) for name, text in row.texts.items()}
     bundle, declared = Bundle("rig", None, root=True, sections=sections), spec(**row.keys)
     facts = from_bundle.driver_facts(bundle, catalog(), declared)
-    found = examine(
+    return examine(
         HostSnapshot(bundle), declared, catalog(), checks=CHECKS,
         concerns=frozenset({"nvidia_driver"}),
         choose_driver=lambda: choose(facts, date(2026, 11, 22)),
     )  # fmt: skip
-    fixes = [one.fix for one in found if one.fix]
-    return any(one.by_apply and one.is_declared for one in fixes), fixes
 
 
 ROWS: Final = {
@@ -226,6 +229,23 @@ def test_plan_and_doctor_agree(name: str) -> None:
     assert (by_plan(row), is_for_apply) == (expected, expected in {"change", "reboot"})
     says_why = any("sources of this machine" in one.text or one.declare for one in fixes)
     assert says_why or expected != "blocked"
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "kind", "says"),
+    [
+        ("held by a person, and never pinned", "info", "apply", "pins"),
+        ("one package is pinned, and not held", "warn", "apply", "pins"),
+        ("no source has it, and it is not held", "warn", "hands", "sources of this machine"),
+    ],
+)
+def test_what_is_not_pinned_and_held_is_grave_unless_a_person_holds_it(
+    name: str, status: str, kind: str, says: str
+) -> None:
+    (found,) = [one for one in findings(ROWS[name][0]) if one.id == "pkg.hold"]
+
+    assert found.fix
+    assert (found.status, found.fix.kind, says in found.fix.text) == (status, kind, True)
 
 
 # Not generated: a module that is still loaded while its packages are gone, which doctor does not
