@@ -27,7 +27,7 @@ OURS = THEIRS.replace("quiet'", "quiet iommu=pt'")
 
 
 class Rig:
-    """Arch: GRUB whose generator reads /etc/default/grub alone."""
+    """Arch: GRUB whose generator reads /etc/default/grub alone, and has made the menu of it."""
 
     def __init__(
         self,
@@ -36,13 +36,16 @@ class Rig:
         *,
         defaults: str = THEIRS,
         record: Arguments | None = None,
+        reads_drop_ins: bool = False,
     ) -> None:
         self.host, self.deploy = FakeHost(), deploy
         records = {ARGUMENTS: arguments_document(record)} if record else {}
+        files = {grub.DEFAULTS: defaults}
         boot = BootFacts(
-            files={grub.DEFAULTS: defaults},
+            files=files,
             tools=("/usr/bin/grub-mkconfig",),
-            menu=(MenuEntry("/vmlinuz-linux", ("rw", "quiet"), "linux /vmlinuz-linux rw quiet"),),
+            reads_drop_ins=reads_drop_ins,
+            menu=(MenuEntry("/vmlinuz-linux", grub.foreign_arguments(files), "linux"),),
         )
         state = StateFacts(records=records)
         known = boot_facts(boot, state, line="rw loglevel=3 quiet", boot_id="a")
@@ -120,6 +123,19 @@ def test_taking_ours_out_leaves_the_file_as_it_was(deploy: Path) -> None:
 
     assert THEIRS in texts(script)
     assert read_arguments(texts(script)[-1]) == Arguments()
+
+
+def test_what_is_ours_in_grubs_own_file_goes_though_grub_reads_drop_ins_since(deploy: Path) -> None:
+    record = Arguments(written=("iommu=pt",))
+    rig = Rig(deploy, ["quiet=1"], defaults=OURS, record=record, reads_drop_ins=True)
+
+    script = rig.apply()
+
+    written = texts(script)
+    assert written.index(grub.drop_in(["quiet=1"])) < written.index(THEIRS)
+    assert read_arguments(written[-1]) == Arguments()
+    last_edit = script.index(f"readlink -f {grub.DEFAULTS}")
+    assert last_edit < script.index("mkconfig") < script.rindex(f"settle {ARGUMENTS}")
 
 
 def test_what_nobody_declares_any_more_wants_an_agreement_here_too(deploy: Path) -> None:

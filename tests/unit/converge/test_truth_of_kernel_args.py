@@ -40,9 +40,10 @@ RESET: Final = 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n'
 
 @dataclass(frozen=True)
 class Row:
-    """`written`: in the file of rigops; `others`: in that of somebody else. The menu has both.
+    """`written`: in the file of rigops; `others`: in that of somebody else. The menu has them all.
 
-    `more`: a file beside them and its text. `has_drop_ins`: GRUB reads any, so that ours is one.
+    `recorded`: there too, by rigops. `more`: a file beside them and its text. `has_drop_ins`: GRUB
+    reads any.
     """
 
     doctor: str
@@ -50,6 +51,7 @@ class Row:
     declared: Sequence[str] | None = (PASSTHROUGH,)
     live: Sequence[str] = ()
     written: Sequence[str] = ()
+    recorded: Sequence[str] = ()
     others: Sequence[str] = ()
     menu: Sequence[str] | None = None  # where it was not made of the files
     is_changed: bool = False  # by hand
@@ -59,13 +61,13 @@ class Row:
 
     @property
     def boots(self) -> BootFacts:
-        own = (*self.others, *(() if self.has_drop_ins else self.written))
+        own = (*self.others, *self.recorded)
         files = {grub.DEFAULTS: f'GRUB_CMDLINE_LINUX_DEFAULT="{" ".join(own)}"\n'}
-        if self.written and self.has_drop_ins:
+        if self.written:
             files[grub.DROP_IN] = grub.drop_in(tuple(self.written))
         if self.more:
             files[self.more[0]] = self.more[1]
-        menu = (*self.others, *self.written) if self.menu is None else self.menu
+        menu = (*own, *self.written) if self.menu is None else self.menu
         return BootFacts(
             files=files if self.has_grub else {},
             tools=("/usr/sbin/update-grub",) if self.has_grub else (),
@@ -75,12 +77,10 @@ class Row:
 
     @property
     def state(self) -> StateFacts:
-        if not self.written:
-            return StateFacts()
-        if not self.has_drop_ins:
-            record = arguments_document(Arguments(written=tuple(self.written)))
-            return StateFacts(records={ARGUMENTS: record})
-        found = ours(*self.written)
+        found = ours(*self.written) if self.written else StateFacts()
+        if self.recorded:
+            record = arguments_document(Arguments(written=tuple(self.recorded)))
+            found = replace(found, records={ARGUMENTS: record})
         there = {grub.DROP_IN: Present("b" * 64, grub.DROP_IN_MODE)}
         return replace(found, present=there) if self.is_changed else found
 
@@ -121,9 +121,33 @@ ROWS: Final = {
     "ours are not declared at all": Row(
         "skipped", "no change", None, (AWAKE,), written=(AWAKE,)
     ),
+    "live, and ours in GRUB's own file": Row(
+        "ok", "no change", live=(PASSTHROUGH,), recorded=(PASSTHROUGH,), has_drop_ins=False
+    ),
+    "live, and ours in GRUB's own file, and the menu was not made": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), recorded=(PASSTHROUGH,),
+        menu=(), has_drop_ins=False,
+    ),
+    "the same, and GRUB reads drop-ins since": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), recorded=(PASSTHROUGH,), menu=()
+    ),
     "one of ours in GRUB's own file is not declared any more": Row(
         "warn, fix: apply+reboot", "change", live=(PASSTHROUGH, AWAKE),
-        written=(PASSTHROUGH, AWAKE), has_drop_ins=False,
+        recorded=(PASSTHROUGH, AWAKE), has_drop_ins=False,
+    ),
+    "live, and ours in GRUB's own file, and GRUB reads drop-ins since": Row(
+        "ok", "no change", live=(PASSTHROUGH,), recorded=(PASSTHROUGH,)
+    ),
+    "one of ours in GRUB's own file is not declared any more, and GRUB reads drop-ins since": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH, AWAKE),
+        recorded=(PASSTHROUGH, AWAKE),
+    ),
+    "ours in GRUB's own file are declared to be none, and GRUB reads drop-ins since": Row(
+        "warn, fix: apply+reboot", "change", (), (AWAKE,), recorded=(AWAKE,)
+    ),
+    "a file that GRUB reads since overwrites ours in GRUB's own": Row(
+        "fail, fix: apply+reboot", "change", recorded=(PASSTHROUGH,), menu=(),
+        more=(EARLIER, RESET),
     ),
     "our file was changed by hand, which rigops.files says": Row(
         "ok", "change", live=(PASSTHROUGH, AWAKE), written=(PASSTHROUGH, AWAKE), is_changed=True
@@ -208,11 +232,15 @@ _SOME: Final = some.sets(_WORDS).map(sorted)  # the order is the file's, which o
         declared=some.none() | _SOME,
         live=_SOME,
         written=_SOME,
+        recorded=_SOME,
         others=some.lists(some.just(PASSTHROUGH), max_size=1),
         menu=some.none() | _SOME,
         more=some.sampled_from([None, (LATER, RESET)]),
         has_grub=some.booleans(),
+        has_drop_ins=some.booleans(),
     )
+    .filter(lambda row: set(row.written).isdisjoint(row.recorded))  # no run writes one into both
+    .filter(lambda row: row.has_drop_ins or not (row.written or row.more))
 )
 def test_doctor_says_apply_if_and_only_if_plan_or_a_reboot_changes_something(row: Row) -> None:
     assert ("apply" in by_doctor(row)) == (by_plan(row) in {"change", "reboot"})
