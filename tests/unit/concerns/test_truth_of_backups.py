@@ -573,6 +573,7 @@ WATCHED: Final[Mapping[str, Watched]] = {
     "the unit did not run since the boot 46 hours ago": Watched(
         "to come", ran=None, up=timedelta(hours=46)
     ),
+    "the unit ran for two days": Watched("well", started=2.5),
     "the unit runs": Watched("runs", ran=None, started=0.1, up=timedelta(days=3)),
     "the unit runs for nine days": Watched("failing", ran=None, started=9, up=timedelta(days=10)),
     "the unit runs, and the newest is of today": Watched("well", 0.5, ran=None, started=0.1),

@@ -145,6 +145,14 @@ ROWS: Final = {
     "ours in GRUB's own file are declared to be none, and GRUB reads drop-ins since": Row(
         "warn, fix: apply+reboot", "change", (), (AWAKE,), recorded=(AWAKE,)
     ),
+    "one of ours in GRUB's own file is not declared any more, beside ours in a drop-in": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH, AWAKE), written=(PASSTHROUGH,),
+        recorded=(AWAKE,),
+    ),
+    "a file that GRUB reads since overwrites ours, and the menu is older": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), recorded=(PASSTHROUGH,),
+        more=(EARLIER, RESET),
+    ),
     "a file that GRUB reads since overwrites ours in GRUB's own": Row(
         "fail, fix: apply+reboot", "change", recorded=(PASSTHROUGH,), menu=(),
         more=(EARLIER, RESET),
