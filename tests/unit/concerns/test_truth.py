@@ -93,9 +93,11 @@ class Row:
             "uuid": uuid, "address": address, "step": "lower-power", "why": "it is at 90 °C",
             "watts": self.guarded, "watts_before": 350.0,
         }  # fmt: skip
+        other = {**card, "uuid": "GPU-1", "address": "0000:ff:00.0", "watts": None}
         state = {
             "schema": "rigops.thermal_guard/1", "step": "lower-power", "why": "it is at 90 °C",
-            "since": "2026-11-25T02:00:00Z", "suspended": "", "uptime_s": 1.0, "cards": [card],
+            "since": "2026-11-25T02:00:00Z", "suspended": "", "uptime_s": 1.0,
+            "cards": [other, card],
         }  # fmt: skip
         return {**found, guard.PATH: json.dumps(state, indent=1)}
 

@@ -102,6 +102,10 @@ ROWS: Final = {
     "configured by somebody else": Row(
         "ok", "no change", live=(PASSTHROUGH,), others=(PASSTHROUGH,)
     ),
+    "ours, and configured by somebody else since": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), written=(PASSTHROUGH,),
+        others=(PASSTHROUGH,),
+    ),
     "live, and the menu has it not": Row(
         "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,)
     ),
