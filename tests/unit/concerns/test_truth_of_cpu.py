@@ -167,6 +167,9 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "limit is above what the driver takes": Row("refused", {"cpu_max_freq": "5GHz"}),
     "limit at the upper end": Row("as declared", {"cpu_max_freq": "4GHz"}),
+    "limit at the upper end, and it is a lower one": Row(
+        "differs", {"cpu_max_freq": "4GHz"}, (tuned(khz=2_200_000),)
+    ),
     "limit at the lower end": Row("differs", {"cpu_max_freq": "2.2GHz"}),
     "limit above what slower cores can": Row(
         "as declared", LIMIT, (tuned(INTEL, khz=3_000_000), SLOWER)

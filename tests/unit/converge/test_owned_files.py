@@ -354,14 +354,6 @@ def test_plan_starts_a_unit_where_doctor_says_that_apply_does(
     assert bool(rig.plan().pending) is not found.runs
 
 
-def test_a_unit_whose_state_is_unknown_is_not_started_again(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, owning(f"/etc/systemd/system/{UNITS[0]}", unit=None))
-    words = f'concern="things", unit="{UNITS[0]}", content="a\\n"'
-    rig.declare(f"{HEAD}owned_unit({words})\n{END}")
-
-    assert not rig.plan().pending
-
-
 @pytest.mark.parametrize(
     ("unit", "pending"),
     [
