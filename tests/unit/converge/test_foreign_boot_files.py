@@ -47,7 +47,10 @@ class Rig:
             files=files,
             tools=("/usr/bin/grub-mkconfig",),
             reads_drop_ins=reads_drop_ins,
-            menu=(MenuEntry("/vmlinuz-linux", grub.foreign_arguments(files), "linux"),),
+            menu=(
+                MenuEntry("/vmlinuz-linux", grub.foreign_arguments(files), "linux"),
+                MenuEntry("/vmlinuz-of-another-system", ("rw",), "linux"),
+            ),
         )
         state = StateFacts(records=records)
         known = boot_facts(boot, state, line="rw loglevel=3 quiet", boot_id="a")

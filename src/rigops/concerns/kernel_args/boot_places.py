@@ -155,7 +155,8 @@ class Words:
         before = self.record.written
         add = tuple(one for one in ours if one not in self.written)
         remove = tuple(one for one in before if one not in ours and one in self._all)
-        is_late = isinstance(self.configuration, grub.Defaults) and _is_late(self.menu, ours)
+        first = (self.menu or ())[:1]  # others may be of another system
+        is_late = isinstance(self.configuration, grub.Defaults) and _is_late(first, ours)
         if not (add or remove or self.record.is_unsettled or is_late):
             return Part(written=ours)
         edits = self.configuration.edits(self.files, add=add, remove=remove)
