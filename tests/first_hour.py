@@ -20,11 +20,17 @@ from tests.lab.terminal import Person
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tests.lab.laptop import Said
+
 HOST: Final = "threadripper"
 RIG: Final = f"threadripper-3x3090={HOST}"
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs/first-hour.md"
 
+LINES: Final = 50  # of a screen
+SILENT_S: Final = 5
+
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_DRAWN: Final = re.compile(r"\x1b\[G\x1b\[K|[\r\n]+")
 _VOLATILE: Final = (
     (re.compile(r"(?<=\()[0-9.]+ s(?=[,)])"), "12.0 s"),
     (re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z"), "2026-11-23T18:00:00Z"),
@@ -98,7 +104,7 @@ def story(folder: Path) -> Iterator[str]:
         yield f"\n{step.said}\n"
         person = Person(step.answers, sees_all=True, columns=100)
         said = person.rigops(own, step.words, timeout=100)
-        shown = screen(said.err)
+        shown = seen(said)
         if said.code != step.code:
             raise AssertionError(f"{step.words} ended with {said.code}:\n{shown}")
         yield f"\n```\n$ rigops {' '.join(step.words)}\n{shown}```\n"
@@ -108,6 +114,15 @@ def screen(text: str) -> str:
     """What stays of it on a terminal whose last line is drawn again and again."""
     lines = (line.rpartition("\x1b[G\x1b[K")[2] for line in text.replace("\r\n", "\n").split("\n"))
     return "\n".join(_STYLE.sub("", line).rstrip() for line in lines).strip("\n") + "\n"
+
+
+def seen(said: Said) -> str:
+    """What stays of a command that fits one screen and is never long without a word."""
+    shown = screen(said.err)
+    assert shown.count("\n") <= LINES, shown
+    # Counted, since the machine of a test has pauses of its own: each second is drawn.
+    assert len(set(_DRAWN.split(said.err))) * SILENT_S >= said.seconds, said.err
+    return shown
 
 
 def settled(text: str, folder: Path) -> str:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.lab import hosts
+from tests import first_hour
+from tests.lab import hosts, preloaded
 from tests.lab.applying import INVENTORY
 from tests.lab.borg_host import own_disk
 from tests.lab.laptop import Laptop
 from tests.lab.sshd import until
 from tests.lab.tended import Tended
+from tests.lab.terminal import Person
 from tests.shards import LAB_CONCERNS
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ pytestmark = pytest.mark.shard(LAB_CONCERNS)
 NAME: Final = "dead-disk"
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs/restore.md"
 HOME: Final = "/data/home"
+DAYS: Final = 6  # of archives before
+DAY_S: Final = 86400
 REPOSITORY: Final = "/srv/backup/rig"
 CONTENT: Final = (
     f"cd {HOME} && find . -printf '%P %m %U %G %s %T@\\n' | sort; "
@@ -63,7 +67,10 @@ class Rig(Tended):
             self.does(shlex.join(words))
         else:
             assert program == "rigops", command
-            self.rigops(*words)
+            owner = Person({"N]": "y"}, sees_all=True, columns=100)
+            said = owner.rigops(self.laptop, [*words, *INVENTORY], timeout=300)
+            shown = first_hour.seen(said)
+            assert said.code == 0, shown
 
     def verdicts(self) -> dict[tuple[str, str], str]:
         """Doctor's, of the backups."""
@@ -96,12 +103,19 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
             f"btrfs -q subvolume create {HOME} && echo one >{HOME}/thesis && mkdir {HOME}/sub && "
             f"head -c 300000 /dev/urandom >{HOME}/sub/big && chown 1000:1000 {HOME} {HOME}/thesis"
         )
+        # Of one day alone, whether pruning waits would depend on how many were made in it.
+        preloaded.preload(host, "clock")
+        rig.does(f"echo {-DAYS * DAY_S} >/etc/clock-offset")
         borg = {"repository": REPOSITORY, "paths": [HOME, "/etc"], "keep": "7d 4w"}
         disk = rig.does("blkid -o value -s UUID /dev/sdb")
         rig.apply(
             borg={**borg, "passphrase_command": f"cat {rig.laptop.folder}/passphrase"},
             snapshots={"subvolumes": [HOME], "keep": "7d", "send_to": disk},
         )
+        for ago in range(DAYS, -1, -1):
+            rig.does(f"echo {-ago * DAY_S} >/etc/clock-offset")
+            rig.rigops("backup", NAME, "--engine", "borg")
+        rig.does("rm /etc/ld.so.preload")
         yield rig
 
 

@@ -70,7 +70,7 @@ def judge_age(
         return "in doubt", f"{what} is dated in the future ({utc_text(at)}): a clock is wrong"
     said = f"{what} is {span(now - at)} old"
     is_to_come = uptime is not None and uptime <= AFTER_BOOT
-    if now - at <= (max(too_late, late + _GRACE) if is_to_come else late):
+    if now - at <= (late + _GRACE if is_to_come else late):
         return "as declared", said
     return ("in doubt" if now - at <= too_late else "failing"), said
 

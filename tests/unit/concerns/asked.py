@@ -36,7 +36,7 @@ ANSWERS: Final[Mapping[Status, Answer]] = {
     "differs": ("change", "warn, fix: apply", "warn"),
     "held": ("no change", "info", "ok"),
     "unknown": ("no change", "unknown", "unknown"),
-    "left over": ("change", "warn, fix: apply", "warn"),
+    "left over": ("change", "warn, fix: apply undoes it", "warn"),
     "refused": ("blocked", "fail, fix: hands", "not asked"),
     "absent": ("no change", "ok", "not asked"),
     "not here": ("no change", "ok", "ok"),
@@ -84,7 +84,8 @@ def by_plan(found: list[Change] | None) -> str:
 
 def by_doctor(found: Finding) -> str:
     if found.fix:
-        return f"{found.status}, fix: {found.fix.kind}"
+        undoes = " undoes it" if found.fix.text.endswith(" undoes it") else ""
+        return f"{found.status}, fix: {found.fix.kind}{undoes}"
     return "ok" if found.status == "skipped" else found.status
 
 

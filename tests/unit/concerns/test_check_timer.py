@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     [
         ("active", "enabled", ""),
         ("inactive", "", ""),
+        ("", "enabled", ""),
         ("inactive", "enabled", "the timer is inactive"),
         ("inactive", "masked", "the timer is masked"),
         ("active", "disabled", "the timer is disabled, so no boot starts it"),

@@ -51,7 +51,8 @@ CHECKS: Final = {
 class Row:
     """`was_set`: value and value before of what rigops has set since the boot, by setting.
 
-    `guarded`: watts to which the thermal guard has lowered the card.
+    `guarded`: watts to which the thermal guard has lowered the card. `recorded`: the UUID, as of
+    a report that is redacted, and the address that the records of both have.
     """
 
     setting: str
@@ -61,6 +62,8 @@ class Row:
     was_set: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     guarded: float | None = None
     others: tuple[SmiGpu, ...] = ()
+    recorded: tuple[str, str] = (str(CARD.uuid), ADDRESS)
+    boot_id: str = BOOT  # of what was set
 
     @property
     def tuning(self) -> Tuning:
@@ -76,23 +79,25 @@ class Row:
 
     @property
     def records(self) -> dict[str, str]:
-        uuid = str(self.card.uuid)
+        uuid, address = self.recorded
         entries = [
-            {"card": uuid, "address": ADDRESS, "setting": name, "value": value, "was": was}
+            {"card": uuid, "address": address, "setting": name, "value": value, "was": was}
             for name, (value, was) in self.was_set.items()
         ]
-        head = f'{{"schema": "rigops.gpu_tuning/1", "boot_id": "{BOOT}", "settings": ['
+        head = f'{{"schema": "rigops.gpu_tuning/1", "boot_id": "{self.boot_id}", "settings": ['
         lines = ",\n".join(json.dumps(one) for one in entries)
         found = {record.PATH: f"{head}\n{lines}\n]}}\n"} if entries else {}
         if self.guarded is None:
             return found
         card = {
-            "uuid": uuid, "address": ADDRESS, "step": "lower-power", "why": "it is at 90 °C",
+            "uuid": uuid, "address": address, "step": "lower-power", "why": "it is at 90 °C",
             "watts": self.guarded, "watts_before": 350.0,
         }  # fmt: skip
+        other = {**card, "uuid": "GPU-1", "address": "0000:ff:00.0", "watts": None}
         state = {
             "schema": "rigops.thermal_guard/1", "step": "lower-power", "why": "it is at 90 °C",
-            "since": "2026-11-25T02:00:00Z", "suspended": "", "uptime_s": 1.0, "cards": [card],
+            "since": "2026-11-25T02:00:00Z", "suspended": "", "uptime_s": 1.0,
+            "cards": [other, card],
         }  # fmt: skip
         return {**found, guard.PATH: json.dumps(state, indent=1)}
 
@@ -122,6 +127,8 @@ LIMIT: Final = {"gpu_power_limit": 285}
 GRAPHICS: Final = {"gpu_clocks": "graphics=210,1410"}
 MEMORY: Final = {"gpu_clocks": "memory=405,5001"}
 APPLICATION: Final = {"gpu_clocks": "application=877,1005"}
+REDACTED: Final = (OTHER, ADDRESS)
+MOVED: Final = (str(CARD.uuid), "0000:0c:00.0")
 LOCKED: Final = {"graphics": ("210,1410", "-")}
 MEMORY_LOCKED: Final = {"memory": ("405,5001", "-")}
 
@@ -155,6 +162,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "limit is not declared": Row("power limit", "absent"),
     "limit is as declared": Row("power limit", "as declared", LIMIT, power(285)),
     "limit is off by less than a watt": Row("power limit", "as declared", LIMIT, power(285.9)),
+    "limit is off by a watt": Row("power limit", "as declared", LIMIT, power(286)),
     "limit is off by more than a watt": Row("power limit", "differs", LIMIT, power(286.1)),
     "limit is another one": Row("power limit", "differs", LIMIT, power(250)),
     "limit in percent of the default": Row(
@@ -166,6 +174,15 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "limit is requested, and a higher one is in force": Row(
         "power limit", "differs", LIMIT, power(285, 350)
+    ),
+    "limit is requested, and one in force is lower by more than a watt": Row(
+        "power limit", "held", LIMIT, power(285, 283.9)
+    ),
+    "limit is requested, and one in force is higher by less than a watt": Row(
+        "power limit", "as declared", LIMIT, power(285, 285.9)
+    ),
+    "limit is requested, and one in force is higher by more than a watt": Row(
+        "power limit", "differs", LIMIT, power(285, 286.1)
     ),
     "limit in force is as declared, and another one is requested": Row(
         "power limit", "differs", LIMIT, power(350, 285)
@@ -183,9 +200,21 @@ ROWS: Final[Mapping[str, Row]] = {
     "limit is lowered by the thermal guard": Row(
         "power limit", "held", LIMIT, power(228), guarded=228.0
     ),
-    "limit is neither as declared nor the thermal guard's": Row(
-        "power limit", "differs", LIMIT, power(250), guarded=228.0
+    "limit is lowered by the thermal guard, whose record has another UUID": Row(
+        "power limit", "held", LIMIT, power(228), guarded=228.0, recorded=REDACTED
     ),
+    "limit is lowered by the thermal guard, and the card was elsewhere then": Row(
+        "power limit", "held", LIMIT, power(228), guarded=228.0, recorded=MOVED
+    ),
+    "limit is lowered by the thermal guard, and off by less than a watt": Row(
+        "power limit", "held", LIMIT, power(228.9), guarded=228.0
+    ),
+    "limit is neither as declared nor the thermal guard's": Row(
+        "power limit", "differs", LIMIT, power(229.1), guarded=228.0
+    ),
+    "limit at the lower end": Row("power limit", "differs", {"gpu_power_limit": 100}),
+    "limit at the upper end": Row("power limit", "differs", {"gpu_power_limit": 366}),
+    "limit is above the card's range": Row("power limit", "refused", {"gpu_power_limit": 367}),
     "limit is below the card's range": Row("power limit", "refused", {"gpu_power_limit": 99}),
     "limit is below the card's range by less than a watt": Row(
         "power limit", "refused", {"gpu_power_limit": 99.5}
@@ -221,11 +250,29 @@ ROWS: Final[Mapping[str, Row]] = {
     "graphics lock was not set in this boot, and the clock is above it": Row(
         "graphics clocks", "differs", GRAPHICS, clocks(1905)
     ),
+    "graphics lock was set in another boot": Row(
+        "graphics clocks", "differs", GRAPHICS, clocks(), LOCKED, boot_id="another"
+    ),
+    "graphics lock was set, by a record with another UUID": Row(
+        "graphics clocks", "as declared", GRAPHICS, clocks(), LOCKED, recorded=REDACTED
+    ),
+    "graphics lock was set, and the card was elsewhere then": Row(
+        "graphics clocks", "as declared", GRAPHICS, clocks(), LOCKED, recorded=MOVED
+    ),
     "graphics lock was set to something else": Row(
         "graphics clocks", "differs", GRAPHICS, clocks(), {"graphics": ("210,1300", "-")}
     ),
     "graphics lock was set, and the clock is not reported": Row(
         "graphics clocks", "unknown", GRAPHICS, clocks(None), LOCKED
+    ),
+    "graphics lock was not set in this boot, and the clock is not reported": Row(
+        "graphics clocks", "differs", GRAPHICS, clocks(None)
+    ),
+    "graphics lock at the highest clock": Row(
+        "graphics clocks", "differs", {"gpu_clocks": "graphics=210,2100"}
+    ),
+    "graphics lock below what the card lists": Row(
+        "graphics clocks", "refused", {"gpu_clocks": "graphics=100,1005"}, V100
     ),
     "graphics lock above what the card can run": Row(
         "graphics clocks", "refused", {"gpu_clocks": "graphics=210,2500"}
@@ -295,8 +342,8 @@ def changes(row: Row, patch: pytest.MonkeyPatch) -> list[Change] | None:
 
 
 def by_plan(row: Row, patch: pytest.MonkeyPatch) -> str:
-    found, subject = changes(row, patch), f"GPU {ADDRESS} {row.setting}"
-    return asked.by_plan(found and [one for one in found if one.subject == subject])
+    found = changes(row, patch)
+    return asked.by_plan(found and [one for one in found if one.subject.endswith(row.setting)])
 
 
 def findings(row: Row, check: str) -> list[Finding]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 
+from rigops.capture.describe import describe
 from rigops.capture.requirements.backups import judge_backups
 from rigops.concerns.borg import decide as borg_decide
 from rigops.concerns.borg import record as borg_record
@@ -39,10 +40,21 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import CodeType
 
+    from rigops.doctor.finding import Finding
     from rigops.inventory.spec import RigSpec
 
 Status = Literal[
-    "well", "old", "said", "none yet", "in doubt", "late", "failing", "ahead", "unknown", "to come"
+    "well",
+    "old",
+    "said",
+    "none yet",
+    "in doubt",
+    "late",
+    "failing",
+    "ahead",
+    "unknown",
+    "to come",
+    "runs",
 ]
 Answer = tuple[str, str, str]
 
@@ -68,6 +80,7 @@ ANSWERS: Final[Mapping[Status, Answer]] = {
     "ahead": ("warn", "warn", "unknown"),
     "unknown": ("unknown", "unknown", "unknown"),
     "to come": ("info", "ok", "unknown"),
+    "runs": ("ok", "ok", "unknown"),  # how it ends is to be seen
 }
 # Which of its requirements asks the same; of others capture asks nothing.
 CAPTURED: Final = {
@@ -184,11 +197,20 @@ ROWS: Final[Mapping[str, Row]] = {
     "a backup is late by more than a run": Row("borg.age", "late", {"newest_at": ago(2.1)}),
     "a backup is late by a week's end": Row("borg.age", "late", {"newest_at": ago(7.9)}),
     "a backup is late by more": Row("borg.age", "failing", {"newest_at": ago(8.1)}),
+    "an hourly backup is 3 h old": Row(
+        "borg.age", "in doubt", {"newest_at": ago(hours=3)}, {"schedule": "hourly"}
+    ),
     "a weekly backup is 13 days old": Row(
         "borg.age", "old", {"newest_at": ago(13)}, {"schedule": "weekly"}
     ),
     "a weekly backup is 15 days old": Row(
         "borg.age", "late", {"newest_at": ago(15)}, {"schedule": "weekly"}
+    ),
+    "a monthly backup is 61 days old": Row(
+        "borg.age", "old", {"newest_at": ago(61)}, {"schedule": "monthly"}
+    ),
+    "a backup by hours to keep is late by less than a day": Row(
+        "borg.age", "well", {"newest_at": ago(1.9)}, {"schedule": "Mon 03:00", "keep": "24h"}
     ),
     "a backup by keep alone is late": Row(
         "borg.age", "late", {"newest_at": ago(15)}, {"schedule": "Mon 03:00", "keep": "4w"}
@@ -198,6 +220,9 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "a backup is seven days old after a week off": Row(
         "borg.age", "old", {"newest_at": ago(7)}, uptime=NIGHT_OFF
+    ),
+    "a backup is seven days old, 114 min after a week off": Row(
+        "borg.age", "old", {"newest_at": ago(7)}, uptime=timedelta(hours=1.9)
     ),
     "a backup is nine days old at a boot": Row(
         "borg.age", "failing", {"newest_at": ago(9)}, uptime=NIGHT_OFF
@@ -209,9 +234,14 @@ ROWS: Final[Mapping[str, Row]] = {
     "no archive was ever whole": Row("borg.age", "failing", {"newest_at": None}),
     "all archives are gone": Row("borg.age", "failing", {"repository": {"archives": 0}}),
     "the clock is behind the newest backup": Row("borg.age", "ahead", {"newest_at": ago(-3)}),
+    "the clock is three minutes behind": Row("borg.age", "ahead", {"newest_at": ago(minutes=-3)}),
     "the clock is a minute behind": Row("borg.age", "well", {"newest_at": ago(minutes=-1)}),
     "another repository was declared since": Row(
         "borg.age", "late", declared={"repository": "/mnt/new"}
+    ),
+    "the repository is declared with a login": Row(
+        "borg.age", "well", {"repository": {"location": "ssh://nas/./rig"}},
+        {"repository": "ssh://me@nas/./rig"},
     ),
     # the repository
     "the repository is well": Row("borg.repository", "well"),
@@ -262,6 +292,11 @@ ROWS: Final[Mapping[str, Row]] = {
     # the lock
     "nobody has locked it": Row("borg.lock", "well"),
     "locked by others for 30 min": Row("borg.lock", "said", locked(0.5)),
+    "locked by others for 23 h": Row("borg.lock", "said", locked(23)),
+    "locked by others for a day": Row("borg.lock", "failing", locked(24)),
+    "locked by others for 25 h by a run whose clock was ahead": Row(
+        "borg.lock", "failing", locked(25, at=ago(hours=-3))
+    ),
     "locked by others for 25 h": Row("borg.lock", "failing", locked(25)),
     "locked 30 min before the last run, two days ago": Row(
         "borg.lock", "failing", locked(0.5, at=ago(2))
@@ -280,6 +315,9 @@ ROWS: Final[Mapping[str, Row]] = {
         "borg.drill", "failing",
         {"last_drill": {"at": ago(1), "result": "failed", "error": "2 files differ"}},
     ),
+    "the result of the drill is a new word": Row(
+        "borg.drill", "failing", {"last_drill": {"at": ago(1), "result": "dancing"}}
+    ),
     "the drill found archives to be healed": Row(
         "borg.drill", "late", {"last_drill": {"at": ago(1), "result": "to be healed"}}
     ),
@@ -295,6 +333,9 @@ ROWS: Final[Mapping[str, Row]] = {
     "snapshots are well": Row("snap.age", "well", subject="/home"),
     "no snapshot yet": Row("snap.age", "none yet", None),
     "the record of snapshots is no JSON": Row("snap.age", "unknown", "{"),
+    "the record of snapshots is of a newer one": Row(
+        "snap.age", "unknown", {"schema": "rigops.snapshots_state/9"}
+    ),
     "the record of snapshots has none": Row("snap.age", "unknown", {"subvolumes": None}),
     "an hourly snapshot is late by less than an hour": Row(
         "snap.age", "well", {"home": {"newest_at": ago(hours=1.9)}}, subject="/home"
@@ -350,6 +391,15 @@ ROWS: Final[Mapping[str, Row]] = {
         "snap.target", "late",
         {"target": {"state": "absent", "seen_at": ago(8), "newest_at": {"/home": ago(8)}}},
     ),
+    "the disk is away for 8 days, after weeks off": Row(
+        "snap.target", "late",
+        {"target": {"state": "absent", "seen_at": ago(8), "newest_at": {"/home": ago(8)}}},
+        uptime=NIGHT_OFF,
+    ),
+    "the disk is away for 29 days": Row(
+        "snap.target", "late",
+        {"target": {"state": "absent", "seen_at": ago(29), "newest_at": {"/home": ago(29)}}},
+    ),
     "the disk is away for 31 days": Row(
         "snap.target", "failing",
         {"target": {"state": "absent", "seen_at": ago(31), "newest_at": {"/home": ago(31)}}},
@@ -371,12 +421,16 @@ ROWS: Final[Mapping[str, Row]] = {
 # ---- three who are asked
 
 
-def by_doctor(row: Row) -> str:
-    texts = {name.replace("_", "-"): text for name, text in row.texts.items()}
+def by_doctor(row: Row, **other: str) -> str:
+    return finding(row, **other).status
+
+
+def finding(row: Row, **other: str) -> Finding:
+    """`other`: texts in the place of those of the row."""
+    texts = {name.replace("_", "-"): text for name, text in {**row.texts, **other}.items()}
     found = judge({**texts, "backups": ""}, row.spec, checks=[check_of(row.key)])
-    its = [one.status for one in found if one.subject in {row.subject, "host"}]
-    (answer,) = its
-    return answer
+    (its,) = [one for one in found if one.subject in {row.subject, "host"}]
+    return its
 
 
 def by_capture(row: Row) -> str:
@@ -439,6 +493,27 @@ def test_doctor_self_check_and_capture_agree(name: str, root: Path) -> None:
     assert " / ".join(found) == " / ".join(ANSWERS[row.expected][: len(found)])
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        Row("borg.age", "unknown"), Row("borg.repository", "unknown"),
+        Row("borg.drill", "unknown"), Row("borg.lock", "unknown", locked(0.5)),
+        Row("snap.age", "unknown", subject="/home"),
+        Row("snap.target", "unknown", {"target": {"state": "absent"}}),
+    ],
+    ids=lambda row: row.key,
+)  # fmt: skip
+def test_without_the_clock_of_the_host_doctor_calls_nothing_well(row: Row) -> None:
+    assert by_doctor(row, boot="") == "unknown"
+
+
+def test_of_what_was_sent_the_oldest_counts() -> None:
+    newest = {"/": ago(hours=5), "/home": ago(hours=1)}
+    row = Row("snap.target", "well", {"target": {"newest_at": newest}}, {"subvolumes": [*newest]})
+
+    assert finding(row).summary.endswith(newest["/"])
+
+
 def test_doctor_has_every_check_that_the_self_check_names(root: Path) -> None:
     printed = {one[2] for row in ROWS.values() for one in self_checked(row, root)}
 
@@ -462,6 +537,7 @@ class Watched:
     expected: Status
     newest: float | str = ""
     ran: float | None = 0.5
+    started: float | None = None  # days ago, where it runs
     result: str = "success"
     load: str = "loaded"
     up: timedelta = NIGHT_OFF
@@ -473,8 +549,12 @@ class Watched:
 
     def shown(self, now: datetime) -> str:
         """As systemctl shows the service."""
-        at = "n/a" if self.ran is None else f"{now - timedelta(self.ran):%a %Y-%m-%d %H:%M:%S UTC}"
-        return f"LoadState={self.load}\nResult={self.result}\nExecMainExitTimestamp={at}\n"
+        start, end = (
+            "n/a" if days is None else f"{now - timedelta(days):%a %Y-%m-%d %H:%M:%S UTC}"
+            for days in (self.started, self.ran)
+        )
+        times = f"ExecMainStartTimestamp={start}\nExecMainExitTimestamp={end}\n"
+        return f"LoadState={self.load}\nResult={self.result}\n{times}"
 
     def printed(self, now: datetime) -> str:
         if isinstance(self.newest, str):
@@ -490,6 +570,15 @@ WATCHED: Final[Mapping[str, Watched]] = {
     "the unit did not run since the boot three days ago": Watched(
         "unknown", ran=None, up=timedelta(days=3)
     ),
+    "the unit did not run since the boot 46 hours ago": Watched(
+        "to come", ran=None, up=timedelta(hours=46)
+    ),
+    "the unit ran for two days": Watched("well", started=2.5),
+    "the unit runs": Watched("runs", ran=None, started=0.1, up=timedelta(days=3)),
+    "the unit runs for nine days": Watched("failing", ran=None, started=9, up=timedelta(days=10)),
+    "the unit runs, and the newest is of today": Watched("well", 0.5, ran=None, started=0.1),
+    "the unit runs, and the newest is nine days old": Watched("failing", 9, ran=None, started=0.1),
+    "the unit ran, and systemd says no result": Watched("well", result=""),
     "the unit failed": Watched("failing", result="exit-code"),
     "there is no such unit": Watched("failing", load="not-found"),
     "the unit is masked": Watched("failing", load="masked"),
@@ -546,8 +635,13 @@ def test_doctor_self_check_and_capture_agree_on_a_backup_of_another_tool(
     }
 
     (found,) = judge(texts, spec(**row.declared), checks=[check_of("borg.age")])
-    requirements = judge_backups(subject(declared={"driver": "535", **row.declared}, **texts))
+    captured_host = subject(declared={"driver": "535", **row.declared}, **texts)
+    requirements = judge_backups(captured_host)
     (captured,) = [one.status for one in requirements if one.id == "backup.newest"]
 
+    (backup,) = describe(captured_host).backups
+    has_date = row.newest != "never" if row.newest != "" else row.ran is not None
+
+    assert (backup.newest_at is not None) == has_date  # a run that has not ended is none
     answer = (found.status, shell_check(row, tmp_path, shell), captured)
     assert " / ".join(answer) == " / ".join(ANSWERS[row.expected])

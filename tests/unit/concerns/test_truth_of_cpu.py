@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from rigops.concerns.cpu_tuning import operations
-from rigops.concerns.cpu_tuning.state import RECORD, Declared
+from rigops.concerns.cpu_tuning.state import RECORD, SCHEMA, Declared
 from rigops.concerns.state import REFUSED
 from rigops.doctor.registry import examine
 from rigops.facts.sections import Boot, CpuFreq, RigopsState
@@ -70,9 +70,10 @@ class Row:
     declared: Mapping[str, object]
     policies: tuple[Policy, ...] = (ACPI,)
     was: Mapping[int, tuple[str, str]] = field(default_factory=dict)
-    loadable: frozenset[str] = frozenset()
+    loadable: frozenset[str] | None = frozenset()
     boot_id: str = BOOT
     driver: str | None = None  # that the record has; else the policy's
+    schema: str = SCHEMA
 
     @property
     def spec(self) -> RigSpec:
@@ -86,9 +87,7 @@ class Row:
              "preference": "-"}
             for number, (governor, khz) in self.was.items() if number in drivers
         ]  # fmt: skip
-        return json.dumps(
-            {"schema": "rigops.cpu_tuning/1", "boot_id": self.boot_id, "policies": policies}
-        )
+        return json.dumps({"schema": self.schema, "boot_id": self.boot_id, "policies": policies})
 
     @property
     def found(self) -> cpufreq.CpuFreq:
@@ -122,6 +121,12 @@ ROWS: Final[Mapping[str, Row]] = {
     "governor where the driver lists none": Row(
         "differs", {"cpu_governor": "ondemand"}, (replace(ACPI, governors=()),)
     ),
+    "governor where nothing says which modules there are": Row(
+        "differs", {"cpu_governor": "ondemand"}, loadable=None
+    ),
+    "governor is as declared, and rigops has set it": Row(
+        "as declared", PERFORMANCE, (tuned(),), {0: ("schedutil", "-")}
+    ),
     "governor of a CPU that is offline": Row(
         "as declared", PERFORMANCE, (tuned(), replace(ACPI, number=1, governor=None))
     ),
@@ -131,21 +136,40 @@ ROWS: Final[Mapping[str, Row]] = {
     "governor is left over from another boot": Row(
         "as declared", LIMIT, (tuned(),), {0: ("schedutil", "-")}, boot_id="another"
     ),
+    "governor was set by a newer rigops": Row(
+        "as declared", LIMIT, (tuned(),), {0: ("schedutil", "-")}, schema="rigops.cpu_tuning/9"
+    ),
     "governor has gone back by itself": Row(
         "as declared", LIMIT, (tuned(governor="schedutil"),), {0: ("schedutil", "-")}
     ),
     # the highest frequency
     "limit is as declared": Row("as declared", LIMIT, (tuned(INTEL, khz=3_000_000),)),
     "limit is the highest step below": Row("as declared", LIMIT, (tuned(),)),
+    "limit is as declared, and rigops has set it": Row(
+        "as declared", LIMIT, (tuned(),), {0: ("-", "4000000")}
+    ),
     "limit is another one": Row("differs", LIMIT),
+    "limit is a lower one": Row("differs", LIMIT, (tuned(khz=2_200_000),)),
     "limit is off by one kHz": Row("differs", LIMIT, (tuned(INTEL, khz=3_000_001),)),
     "limit cannot be read": Row("unknown", LIMIT, (replace(INTEL, max_khz=None),)),
     "limit of one policy cannot be read": Row(
         "unknown", LIMIT, (tuned(INTEL, khz=3_000_000), replace(INTEL, number=1, max_khz=None))
     ),
     "limit is below what the driver takes": Row("refused", {"cpu_max_freq": "2GHz"}),
+    "limit is below what the driver of one policy takes": Row(
+        "refused", {"cpu_max_freq": "2GHz"}, (ACPI, replace(INTEL, number=1))
+    ),
+    "limit is below the lowest step": Row(
+        "refused", {"cpu_max_freq": "2GHz"}, (replace(ACPI, least_khz=1_400_000),)
+    ),
+    "limit above what one policy takes, where of another one that is unknown": Row(
+        "differs", LIMIT, (replace(INTEL, most_khz=None), SLOWER)
+    ),
     "limit is above what the driver takes": Row("refused", {"cpu_max_freq": "5GHz"}),
     "limit at the upper end": Row("as declared", {"cpu_max_freq": "4GHz"}),
+    "limit at the upper end, and it is a lower one": Row(
+        "differs", {"cpu_max_freq": "4GHz"}, (tuned(khz=2_200_000),)
+    ),
     "limit at the lower end": Row("differs", {"cpu_max_freq": "2.2GHz"}),
     "limit above what slower cores can": Row(
         "as declared", LIMIT, (tuned(INTEL, khz=3_000_000), SLOWER)
@@ -154,6 +178,10 @@ ROWS: Final[Mapping[str, Row]] = {
         "differs", LIMIT, (replace(INTEL, least_khz=None, most_khz=None),)
     ),
     "limit is left over": Row("left over", PERFORMANCE, (tuned(),), {0: ("-", "4000000")}),
+    "limit has gone back to the most that the core can": Row(
+        "as declared", PERFORMANCE, (replace(SLOWER, governor="performance"),),
+        {1: ("-", "5000000")},
+    ),
     "limit is left over on a core that is slower": Row(
         "left over", LIMIT, (tuned(INTEL, khz=3_000_000), replace(SLOWER, max_khz=2_000_000)),
         {1: ("-", "2900000")},
@@ -210,7 +238,7 @@ def by_self_check(row: Row, root: Path) -> str:
     host.write("proc/sys/kernel/random/boot_id", f"{BOOT}\n")
     host.write("proc/uptime", "90000.00 1.00")
     host.write(RECORD.lstrip("/"), row.record)
-    for name in row.loadable:
+    for name in row.loadable or ():
         folder = f"lib/modules/{platform.release()}/kernel/drivers/cpufreq"
         host.write(f"{folder}/cpufreq_{name}.ko.xz", "")
     for policy in row.policies:
@@ -261,6 +289,15 @@ def test_what_is_left_over_is_said_to_be() -> None:
     for declared in (LIMIT, PERFORMANCE):
         found = finding(Row("left over", declared, (tuned(),), was))
         assert found.summary.endswith("by rigops, and no longer declared")
+
+
+def test_nothing_is_said_of_what_has_gone_back_by_itself() -> None:
+    was = {0: ("schedutil", "4000000")}
+
+    governor = finding(Row("as declared", LIMIT, (tuned(governor="schedutil"),), was))
+    limit = finding(Row("as declared", PERFORMANCE, (tuned(khz=4_000_000),), was))
+
+    assert ("governor" in governor.summary, "frequency" in limit.summary) == (False, False)
 
 
 @pytest.mark.parametrize("cut", [(), (ACPI,), (tuned(),)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from rigops.concerns.acs import operations
 from rigops.concerns.acs.operations import PROGRAM, UNIT, Acs
 from rigops.hostside.packing import pack
 from rigops.ownership.ownership import OwnedFile, Ownership
+from rigops.plan.change import Change
 from rigops.plan.context import Consent
 from rigops.probe.sections.bootloader import Bootloader
 from rigops.probe.sections.rigops_state import OwnedUnit, Present
@@ -109,6 +111,10 @@ def test_the_plan_has_the_files_and_the_word_that_each_port_gets() -> None:
     planned = Rig("off", REDIRECTING).plan()
 
     assert settings(planned) == {"0000:00:03.1": "001d -> 0011", "0000:40:01.3": "001d -> 0011"}
+    assert planned.headlines == (("acs", "no ACS redirection on 2 ports"),)
+    before = "ACSCtl 001d (SrcValid, ReqRedir, CmpltRedir, UpstreamFwd)\n"
+    after = "ACSCtl 0011 (SrcValid, UpstreamFwd)\n"
+    assert Change("acs", "setting", "0000:00:03.1", before, after) in planned.changes
     assert {PROGRAM, UNIT_PATH} < subjects(planned)
     (program,) = (one.after for one in planned.changes if one.subject == PROGRAM)
     assert program == f"sha256 {pack('acs').digest}\n"  # pages of sh would hide the ports
@@ -123,7 +129,7 @@ def test_the_program_says_what_it_cannot_clear_before_the_unit_only_fails() -> N
 def test_a_host_where_all_is_as_declared_is_asked_and_told_nothing() -> None:
     rig = Rig("off", CLEARED, state=owning())
 
-    assert not rig.plan().pending
+    assert (rig.plan().pending, rig.plan().headlines) == (False, ())
     assert rig.host.sent == []
 
 
@@ -135,7 +141,12 @@ def test_a_host_where_nothing_is_declared_or_owned_is_left_alone() -> None:
 def test_a_bit_that_is_set_again_is_a_change_of_that_port_alone() -> None:
     said = "gpus 2\nport 0000:00:03.1 0015 001d\nport 0000:40:01.3 0011 001d\n"
 
-    assert subjects(Rig("off", said, state=owning()).plan()) == {"0000:00:03.1"}
+    rig = Rig("off", said, state=owning())
+
+    assert subjects(rig.plan()) == {"0000:00:03.1"}
+    assert f"systemctl restart {UNIT}" in rig.script()  # of which the journal says that it held
+    with pytest.raises(AssertionError):
+        rig.plan()  # it reads the ports again, and this host knows no answer
 
 
 def test_a_unit_that_failed_at_boot_is_tried_again() -> None:
@@ -229,8 +240,10 @@ def test_to_keep_it_is_put_back_before_the_files_go_and_without_the_installed_pr
     rig = Rig("keep", CLEARED, state=owning())
 
     assert settings(rig.plan()) == {"0000:00:03.1": "0011 -> 001d", "0000:40:01.3": "0011 -> 001d"}
+    assert ("acs", "what was cleared since the boot") in rig.plan().housekeeping
     script = rig.script()
-    assert script.index(" acs back\n") < script.index(f"rm -f {PROGRAM}")
+    back = shlex.join(("sh", "-c", pack("acs").text, "acs", "back"))
+    assert script.index(f"\n{back}\n") < script.index(f"rm -f {PROGRAM}")
     assert f"{PROGRAM} back" not in script
 
 

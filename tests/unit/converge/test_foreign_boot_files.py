@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.concerns.kernel_args.boot_places import Words
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.plan.context import Consent
+from rigops.probe.boot_files import Files
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
 from rigops.probe.sections.rigops_state import ARGUMENTS
@@ -27,7 +29,7 @@ OURS = THEIRS.replace("quiet'", "quiet iommu=pt'")
 
 
 class Rig:
-    """Arch: GRUB whose generator reads /etc/default/grub alone."""
+    """Arch: GRUB whose generator reads /etc/default/grub alone, and has made the menu of it."""
 
     def __init__(
         self,
@@ -36,13 +38,19 @@ class Rig:
         *,
         defaults: str = THEIRS,
         record: Arguments | None = None,
+        reads_drop_ins: bool = False,
     ) -> None:
         self.host, self.deploy = FakeHost(), deploy
         records = {ARGUMENTS: arguments_document(record)} if record else {}
+        files = {grub.DEFAULTS: defaults}
         boot = BootFacts(
-            files={grub.DEFAULTS: defaults},
+            files=files,
             tools=("/usr/bin/grub-mkconfig",),
-            menu=(MenuEntry("/vmlinuz-linux", ("rw", "quiet"), "linux /vmlinuz-linux rw quiet"),),
+            reads_drop_ins=reads_drop_ins,
+            menu=(
+                MenuEntry("/vmlinuz-linux", grub.foreign_arguments(files), "linux"),
+                MenuEntry("/vmlinuz-of-another-system", ("rw",), "linux"),
+            ),
         )
         state = StateFacts(records=records)
         known = boot_facts(boot, state, line="rw loglevel=3 quiet", boot_id="a")
@@ -96,11 +104,22 @@ def test_the_record_is_unsettled_until_the_menu_was_made(deploy: Path) -> None:
     assert script.rindex(f"settle {ARGUMENTS}") > script.rindex("mkconfig")
 
 
-def test_what_is_there_already_is_left_alone(deploy: Path) -> None:
-    rig = Rig(deploy, ["iommu=pt"], defaults=OURS, record=Arguments(written=("iommu=pt",)))
+@pytest.mark.parametrize("reads_drop_ins", [False, True])
+def test_what_is_there_already_is_left_alone(deploy: Path, *, reads_drop_ins: bool) -> None:
+    record = Arguments(written=("iommu=pt",))
+    rig = Rig(
+        deploy, ["iommu=pt"], defaults=OURS, record=record, reads_drop_ins=reads_drop_ins
+    )  # fmt: skip
 
     assert not rig.plan().pending
     assert rig.apply() == ""
+
+
+def test_entries_that_are_no_menu_of_grubs_are_not_made_again() -> None:
+    record = Arguments(written=("iommu=pt",))
+    place = Words(grub.Bls(), Files({grub.DEFAULTS: OURS}), record, menu=None)
+
+    assert place.having(("iommu=pt",)).more_effects == ()
 
 
 def test_a_run_that_was_cut_off_is_finished(deploy: Path) -> None:
@@ -120,6 +139,19 @@ def test_taking_ours_out_leaves_the_file_as_it_was(deploy: Path) -> None:
 
     assert THEIRS in texts(script)
     assert read_arguments(texts(script)[-1]) == Arguments()
+
+
+def test_what_is_ours_in_grubs_own_file_goes_though_grub_reads_drop_ins_since(deploy: Path) -> None:
+    record = Arguments(written=("iommu=pt", "quiet"))
+    rig = Rig(deploy, ["quiet", "quiet=1"], defaults=OURS, record=record, reads_drop_ins=True)
+
+    script = rig.apply()
+
+    written = texts(script)
+    assert written.index(grub.drop_in(["quiet=1"])) < written.index(THEIRS)
+    assert read_arguments(written[-1]) == Arguments(written=("quiet",))
+    last_edit = script.index(f"readlink -f {grub.DEFAULTS}")
+    assert last_edit < script.index("mkconfig") < script.rindex(f"settle {ARGUMENTS}")
 
 
 def test_what_nobody_declares_any_more_wants_an_agreement_here_too(deploy: Path) -> None:

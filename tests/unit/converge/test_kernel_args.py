@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,9 @@ from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.boot import Boot as BootIdFacts
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
-from rigops.probe.sections.rigops_state import LEAVING, Present
+from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING, Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
-from rigops.record.kernel_arguments import read_leaving
+from rigops.record.kernel_arguments import Arguments, arguments_document, read_leaving
 from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
 from tests.unit.converge.known_host import GUARD_PATHS, boot_facts, engine_of, guarded
@@ -124,6 +125,13 @@ def test_a_menu_that_an_interrupted_run_did_not_make_is_made_now() -> None:
     assert grub.DROP_IN not in script
 
 
+def test_a_menu_that_is_gone_is_made_where_it_has_to_have_arguments_of_ours() -> None:
+    drop_in = grub.drop_in(["iommu=pt"])
+
+    assert Rig(["iommu=pt"], boot(drop_in=drop_in), ours("iommu=pt")).plan().pending
+    assert not Rig([], boot()).plan().pending
+
+
 def test_a_recovery_entry_need_not_have_the_argument() -> None:
     facts = boot(
         "root=UUID=1 ro quiet iommu=pt", "root=UUID=1 ro single",
@@ -142,6 +150,17 @@ def test_an_empty_declaration_takes_ours_back_and_forgets_it_only_after_the_menu
     assert change.after is None
     gone = script.index(f"rm -f {grub.DROP_IN}")
     assert gone < script.index("grub-mkconfig") < script.rindex("settle /var/lib/rigops/owned.json")
+
+
+def test_ours_in_a_drop_in_and_in_grubs_own_file_go_before_the_last_menu_is_made() -> None:
+    facts = boot("root=UUID=1 ro quiet iommu=pt", drop_in=grub.drop_in(["iommu=pt"]))
+    record = arguments_document(Arguments(written=("quiet",)))
+    rig = Rig([], facts, replace(ours("iommu=pt"), records={ARGUMENTS: record}))
+
+    assert {one.subject for one in rig.plan().changes} == {grub.DEFAULTS, grub.DROP_IN}
+    script = rig.apply()
+    for gone in (f"readlink -f {grub.DEFAULTS}", f"rm -f {grub.DROP_IN}"):
+        assert script.index(gone) < script.rindex('mkconfig" -o')
 
 
 def test_what_nobody_declares_any_more_is_taken_back_only_where_that_was_agreed_to() -> None:

@@ -354,6 +354,25 @@ def test_plan_starts_a_unit_where_doctor_says_that_apply_does(
     assert bool(rig.plan().pending) is not found.runs
 
 
+@pytest.mark.parametrize(
+    ("unit", "pending"),
+    [
+        (OwnedUnit("inactive", "enabled"), False),
+        (OwnedUnit("inactive", "disabled"), True),
+        (OwnedUnit("failed", "enabled"), True),
+    ],
+)
+def test_a_unit_that_ends_by_itself_is_started_where_it_failed_or_no_boot_starts_it(
+    tmp_path: Path, unit: OwnedUnit, *, pending: bool
+) -> None:
+    name = UNITS[0]
+    rig = Rig(tmp_path, owning(f"/etc/systemd/system/{name}", unit=unit))
+    words = f'concern="things", unit="{name}", content="[Unit]\\n", stays_active=False'
+    rig.declare(f"{HEAD}owned_unit({words})\n{END}")
+
+    assert rig.plan().pending is pending
+
+
 def test_a_masked_unit_is_a_blocker_with_the_command_that_ends_it(tmp_path: Path) -> None:
     unit = UNITS[0]
     rig = Rig(tmp_path, owning(f"/etc/systemd/system/{unit}", unit=OwnedUnit("inactive", "masked")))

@@ -43,13 +43,14 @@ from tests.unit.doctor.examining import catalog, checks_of, spec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rigops.doctor.finding import Fix
+    from rigops.doctor.finding import Finding, Fix
     from rigops.plan.change import Plan
 
 OLDER: Final = "535.171.04"
 NEWER: Final = "535.183.01"
 OTHER: Final = "580.178.04"
 NVRM: Final = "NVRM version: NVIDIA UNIX x86_64 Kernel Module"
+HEADERS: Final = ("linux-headers-6.8.0-31-generic",)
 NAMES: Final = ("dkms", "headless", "utils")
 CHECKS: Final = checks_of("drv.pin", "drv.loaded", "drv.mismatch", "pkg.hold", "rigops.files")
 
@@ -61,7 +62,10 @@ def packages_of(version: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Row:
-    """`pin`: of the version in the record; `recorded`: none where rigops was never here."""
+    """`pin`: of the version in the record; `recorded`: none where rigops was never here.
+
+    `also`: what the record has beside the driver's own packages, where `has_also` is installed.
+    """
 
     declared: str = "535"
     installed: str = OLDER
@@ -70,6 +74,8 @@ class Row:
     pin: str = "whole"
     loaded: str = OLDER
     offered: tuple[str, ...] = (OLDER, NEWER, OTHER)
+    also: tuple[str, ...] = ()
+    has_also: bool = True
 
     @property
     def keys(self) -> dict[str, object]:
@@ -91,6 +97,7 @@ class Row:
             f"{name}\t{its}\tamd64\t{'hi' if at < self.held else 'ii'} \tnvidia\n"
             for at, (name, its) in enumerate(packages_of(self.installed).items())
         )
+        rows += "".join(f"{one}\t1\tall\tii \tlinux\n" for one in self.also if self.has_also)
         module = f"filename: /lib/modules/nvidia.ko\nversion: {self.installed}\n"
         text = self.files.get(PREFERENCES, "") if self.pin == "whole" else ""
         return {
@@ -118,7 +125,7 @@ class Row:
                 there += f"{0o100000 | mode:x} 0:0 {its} {path}\n"
             elif self.pin == "changed":
                 there += f"81a4 0:0 {'b' * 64} {path}\n"
-        pinned = recorded(self.taken, self.recorded) if self.recorded else ""
+        pinned = recorded(self.taken, self.recorded, self.also) if self.recorded else ""
         return f"== {RECORD}\n{Ownership(owned).to_json()}\n{pinned}== {OWNED_FILES}\n{there}"
 
 
@@ -143,8 +150,8 @@ class Known(FactCache):
             )
             return DpkgState(manager="apt", architecture="amd64", entries=entries)
         if fact is AptWould:
-            words = (word.partition("=") for word in kwargs["words"] if "=" in word)
-            steps = tuple(Package(name, there.get(name), its) for name, _, its in words)
+            words = (word.partition("=") for word in kwargs["words"])
+            steps = tuple(Package(name, there.get(name), its or "1") for name, _, its in words)
             return Simulated(done=True, steps=steps, printed=("Inst",))
         if fact is FileAt:
             return None
@@ -159,7 +166,7 @@ def planned(row: Row, texts: Mapping[str, str]) -> Plan:
     return engine.plan("rig", [DEPLOY], consent=Consent(removals=()))
 
 
-def recorded(declared: str, version: str) -> str:
+def recorded(declared: str, version: str, also: tuple[str, ...] = ()) -> str:
     """As apply writes it."""
     packages = packages_of(version)
     driver = record.PinnedDriver(
@@ -169,6 +176,7 @@ def recorded(declared: str, version: str) -> str:
         packages=packages,
         sources={name: (its,) for name, its in packages.items()},  # none names another
         asked=tuple(packages),
+        also=also,
     )
     return f"== {record.PATH}\n{record.document(driver)}\n"
 
@@ -191,16 +199,19 @@ def by_plan(row: Row) -> str:
 
 def by_doctor(row: Row) -> tuple[bool, list[Fix]]:
     """Whether apply has something to do as it is declared, and every fix."""
+    fixes = [one.fix for one in findings(row) if one.fix]
+    return any(one.by_apply and one.is_declared for one in fixes), fixes
+
+
+def findings(row: Row) -> list[Finding]:
     sections = {name: Collected(text, root=True) for name, text in row.texts.items()}
     bundle, declared = Bundle("rig", None, root=True, sections=sections), spec(**row.keys)
     facts = from_bundle.driver_facts(bundle, catalog(), declared)
-    found = examine(
+    return examine(
         HostSnapshot(bundle), declared, catalog(), checks=CHECKS,
         concerns=frozenset({"nvidia_driver"}),
         choose_driver=lambda: choose(facts, date(2026, 11, 22)),
     )  # fmt: skip
-    fixes = [one.fix for one in found if one.fix]
-    return any(one.by_apply and one.is_declared for one in fixes), fixes
 
 
 ROWS: Final = {
@@ -211,6 +222,8 @@ ROWS: Final = {
     "the pin was changed": (Row(pin="changed"), "change"),
     "another version is installed than pinned": (Row(installed=NEWER, loaded=NEWER), "change"),
     "the version before is loaded": (Row(loaded=NEWER), "reboot"),
+    "what the driver is built with is there": (Row(also=HEADERS), "no change"),
+    "what the driver is built with is gone": (Row(also=HEADERS, has_also=False), "change"),
     "no source has it": (Row(declared="580", offered=(OLDER,)), "blocked"),
     "no source has it, and it is not held": (Row(declared="580", offered=(), held=0), "blocked"),
     "no longer declared": (Row(declared="", pin="missing", held=0), "no change"),
@@ -226,6 +239,24 @@ def test_plan_and_doctor_agree(name: str) -> None:
     assert (by_plan(row), is_for_apply) == (expected, expected in {"change", "reboot"})
     says_why = any("sources of this machine" in one.text or one.declare for one in fixes)
     assert says_why or expected != "blocked"
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "kind", "says"),
+    [
+        ("held by a person, and never pinned", "info", "apply", "pins"),
+        ("one package is pinned, and not held", "warn", "apply", "pins"),
+        ("no source has it, and it is not held", "warn", "hands", "sources of this machine"),
+        ("what the driver is built with is gone", "warn", "apply", f"installs {HEADERS[0]}"),
+    ],
+)
+def test_what_is_not_as_pinned_and_held_is_grave_unless_a_person_holds_it(
+    name: str, status: str, kind: str, says: str
+) -> None:
+    (found,) = [one for one in findings(ROWS[name][0]) if one.id == "pkg.hold"]
+
+    assert found.fix
+    assert (found.status, found.fix.kind, says in found.fix.text) == (status, kind, True)
 
 
 # Not generated: a module that is still loaded while its packages are gone, which doctor does not
@@ -244,6 +275,8 @@ _VERSION: Final = some.sampled_from([OLDER, NEWER, OTHER])
         pin=some.sampled_from(["whole", "missing", "changed"]),
         loaded=_VERSION | some.just(""),
         offered=some.sets(_VERSION).map(tuple),
+        also=some.sampled_from([(), HEADERS]),
+        has_also=some.booleans(),
     ).filter(lambda row: row.installed or not row.loaded)
 )
 def test_doctor_says_apply_if_and_only_if_plan_or_a_reboot_changes_something(row: Row) -> None:

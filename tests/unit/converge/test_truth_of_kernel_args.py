@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -10,13 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from rigops import assets
+from rigops.concerns.kernel_args.boot_places import place_of
 from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.bootloader.choice import Blocker
 from rigops.doctor.registry import examine
+from rigops.ownership.ownership import Ownership
 from rigops.plan.context import Consent
 from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
+from rigops.probe.sections.rigops_state import ARGUMENTS, Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
+from rigops.record.kernel_arguments import Arguments, arguments_document
 from tests.unit.converge.fakes import FakeHost
 from tests.unit.converge.known_host import GUARD_PATHS, boot_facts, engine_of, guarded
 from tests.unit.converge.test_kernel_args import BOOT_ID, ours
@@ -28,43 +33,56 @@ if TYPE_CHECKING:
 PASSTHROUGH: Final = "iommu=pt"
 AWAKE: Final = "pcie_port_pm=off"
 UNKNOWN: Final = "pci=noacs"
+EARLIER: Final = "/etc/default/grub.d/50-cloud.cfg"
 LATER: Final = "/etc/default/grub.d/zz.cfg"
 RESET: Final = 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n'
 
 
 @dataclass(frozen=True)
 class Row:
-    """`written`: in the file of rigops; `others`: in that of somebody else. The menu has both."""
+    """`written`: in the file of rigops; `others`: in that of somebody else. The menu has them all.
+
+    `recorded`: there too, by rigops. `more`: a file beside them and its text. `has_drop_ins`: GRUB
+    reads any.
+    """
 
     doctor: str
     plan: str
     declared: Sequence[str] | None = (PASSTHROUGH,)
     live: Sequence[str] = ()
     written: Sequence[str] = ()
+    recorded: Sequence[str] = ()
     others: Sequence[str] = ()
     menu: Sequence[str] | None = None  # where it was not made of the files
-    is_ours: bool = True
-    is_reset: bool = False
+    is_changed: bool = False  # by hand
+    more: tuple[str, str] | None = None
     has_grub: bool = True
+    has_drop_ins: bool = True
 
     @property
     def boots(self) -> BootFacts:
-        files = {grub.DEFAULTS: f'GRUB_CMDLINE_LINUX_DEFAULT="{" ".join(self.others)}"\n'}
+        own = (*self.others, *self.recorded)
+        files = {grub.DEFAULTS: f'GRUB_CMDLINE_LINUX_DEFAULT="{" ".join(own)}"\n'}
         if self.written:
             files[grub.DROP_IN] = grub.drop_in(tuple(self.written))
-        if self.is_reset:
-            files[LATER] = RESET
-        menu = (*self.others, *self.written) if self.menu is None else self.menu
+        if self.more:
+            files[self.more[0]] = self.more[1]
+        menu = (*own, *self.written) if self.menu is None else self.menu
         return BootFacts(
             files=files if self.has_grub else {},
             tools=("/usr/sbin/update-grub",) if self.has_grub else (),
-            reads_drop_ins=True,
+            reads_drop_ins=self.has_drop_ins,
             menu=(MenuEntry("/vmlinuz", tuple(menu), " ".join(menu)),),
         )
 
     @property
     def state(self) -> StateFacts:
-        return ours(*self.written) if self.written and self.is_ours else StateFacts()
+        found = ours(*self.written) if self.written else StateFacts()
+        if self.recorded:
+            record = arguments_document(Arguments(written=tuple(self.recorded)))
+            found = replace(found, records={ARGUMENTS: record})
+        there = {grub.DROP_IN: Present("b" * 64, grub.DROP_IN_MODE)}
+        return replace(found, present=there) if self.is_changed else found
 
     @property
     def line(self) -> str:
@@ -83,6 +101,10 @@ ROWS: Final = {
     ),
     "configured by somebody else": Row(
         "ok", "no change", live=(PASSTHROUGH,), others=(PASSTHROUGH,)
+    ),
+    "ours, and configured by somebody else since": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), written=(PASSTHROUGH,),
+        others=(PASSTHROUGH,),
     ),
     "live, and the menu has it not": Row(
         "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,)
@@ -103,8 +125,69 @@ ROWS: Final = {
     "ours are not declared at all": Row(
         "skipped", "no change", None, (AWAKE,), written=(AWAKE,)
     ),
+    "live, and ours in GRUB's own file": Row(
+        "ok", "no change", live=(PASSTHROUGH,), recorded=(PASSTHROUGH,), has_drop_ins=False
+    ),
+    "live, and ours in GRUB's own file, and the menu was not made": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), recorded=(PASSTHROUGH,),
+        menu=(), has_drop_ins=False,
+    ),
+    "the same, and GRUB reads drop-ins since": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), recorded=(PASSTHROUGH,), menu=()
+    ),
+    "one of ours in GRUB's own file is not declared any more": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH, AWAKE),
+        recorded=(PASSTHROUGH, AWAKE), has_drop_ins=False,
+    ),
+    "live, and ours in GRUB's own file, and GRUB reads drop-ins since": Row(
+        "ok", "no change", live=(PASSTHROUGH,), recorded=(PASSTHROUGH,)
+    ),
+    "one of ours in GRUB's own file is not declared any more, and GRUB reads drop-ins since": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH, AWAKE),
+        recorded=(PASSTHROUGH, AWAKE),
+    ),
+    "ours in GRUB's own file are declared to be none, and GRUB reads drop-ins since": Row(
+        "warn, fix: apply+reboot", "change", (), (AWAKE,), recorded=(AWAKE,)
+    ),
+    "one of ours in GRUB's own file is not declared any more, beside ours in a drop-in": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH, AWAKE), written=(PASSTHROUGH,),
+        recorded=(AWAKE,),
+    ),
+    "a file that GRUB reads since overwrites ours, and the menu is older": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), recorded=(PASSTHROUGH,),
+        more=(EARLIER, RESET),
+    ),
+    "a file that GRUB reads since overwrites ours in GRUB's own": Row(
+        "fail, fix: apply+reboot", "change", recorded=(PASSTHROUGH,), menu=(),
+        more=(EARLIER, RESET),
+    ),
+    "our file was changed by hand, which rigops.files says": Row(
+        "ok", "change", live=(PASSTHROUGH, AWAKE), written=(PASSTHROUGH, AWAKE), is_changed=True
+    ),
+    "an argument that no kernel knows, and that is live": Row(
+        "ok", "no change", (UNKNOWN,), (UNKNOWN,), written=(UNKNOWN,)
+    ),
+    "one that is live, beside one that no kernel knows and that is live": Row(
+        "warn, fix: apply+reboot", "change", (UNKNOWN, AWAKE), (UNKNOWN, AWAKE)
+    ),
+    "an argument that no kernel knows, of somebody else": Row(
+        "warn, fix: apply+reboot", "reboot", (UNKNOWN,), others=(UNKNOWN,)
+    ),
+    "a list with an option that no kernel knows": Row(
+        "fail, fix: hands", "blocked", ("pci=noaer,noacs",)
+    ),
     "an argument that no kernel knows": Row("fail, fix: hands", "blocked", (UNKNOWN,)),
-    "a file that overwrites ours": Row("fail, fix: hands", "blocked", is_reset=True),
+    "a file that overwrites ours": Row("fail, fix: hands", "blocked", more=(LATER, RESET)),
+    "a file that adds to ours": Row(
+        "fail, fix: apply+reboot", "change", more=(LATER, RESET.replace("=", "+=", 1))
+    ),
+    "a file that overwrites what every boot has": Row(
+        "fail, fix: apply+reboot", "change", more=(LATER, RESET.replace("_DEFAULT", ""))
+    ),
+    "a file that overwrites GRUB's own before ours": Row(
+        "fail, fix: apply+reboot", "change", others=("splash",), menu=("quiet",),
+        more=(EARLIER, RESET),
+    ),
     "no bootloader that rigops changes": Row("fail, fix: hands", "blocked", has_grub=False),
 }  # fmt: skip
 
@@ -139,6 +222,15 @@ def test_plan_and_doctor_agree(name: str) -> None:
     assert (by_doctor(row), by_plan(row)) == (row.doctor, row.plan)
 
 
+def test_of_a_file_that_was_changed_by_hand_no_argument_is_ours() -> None:
+    row = Row("", "", written=(PASSTHROUGH,), is_changed=True)
+    owned = Ownership.from_state(row.state)
+    place = place_of(row.boots, owned, row.state, Arguments())
+
+    assert not isinstance(place, Blocker)
+    assert place.written == ()
+
+
 _WORDS: Final = some.sampled_from([PASSTHROUGH, AWAKE, UNKNOWN])
 _SOME: Final = some.sets(_WORDS).map(sorted)  # the order is the file's, which ownership judges
 
@@ -152,11 +244,15 @@ _SOME: Final = some.sets(_WORDS).map(sorted)  # the order is the file's, which o
         declared=some.none() | _SOME,
         live=_SOME,
         written=_SOME,
+        recorded=_SOME,
         others=some.lists(some.just(PASSTHROUGH), max_size=1),
         menu=some.none() | _SOME,
-        is_reset=some.booleans(),
+        more=some.sampled_from([None, (LATER, RESET)]),
         has_grub=some.booleans(),
+        has_drop_ins=some.booleans(),
     )
+    .filter(lambda row: set(row.written).isdisjoint(row.recorded))  # no run writes one into both
+    .filter(lambda row: row.has_drop_ins or not (row.written or row.more))
 )
 def test_doctor_says_apply_if_and_only_if_plan_or_a_reboot_changes_something(row: Row) -> None:
     assert ("apply" in by_doctor(row)) == (by_plan(row) in {"change", "reboot"})

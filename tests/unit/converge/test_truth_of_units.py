@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from rigops import assets
@@ -115,6 +115,7 @@ _UNIT: Final = some.builds(
     ),
     some.dictionaries(some.just(GUARD), _UNIT),
 )
+@example({"thermal_limit": 83}, {GUARD: OwnedUnit("active", "disabled")})
 def test_the_thermal_guard_is_started_where_doctor_says_so(
     declared: dict[str, object], units: dict[str, OwnedUnit]
 ) -> None:

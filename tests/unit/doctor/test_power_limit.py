@@ -41,6 +41,8 @@ def declare(value: object) -> RigSpec:
     [
         (RTX3090, None, "ok"),
         (CAPPED, None, "info"),
+        (replace(RTX3090, watts_limit=350.9), None, "ok"),
+        (replace(RTX3090, watts_limit=351.1), None, "info"),
         (replace(RTX3090, watts_limit=366.0), None, "info"),
         (CAPPED, 285, "ok"),
         (replace(CAPPED, watts_limit=285.9), 285, "ok"),
@@ -59,6 +61,8 @@ def declare(value: object) -> RigSpec:
         (RTX5090, 300, "fail"),
         (RTX5090, 400, "warn"),
         (replace(RTX5090, watts_limit=300.0), None, "warn"),
+        (replace(RTX5090, watts_limit=398.9), None, "warn"),
+        (replace(RTX5090, watts_limit=399.1), None, "info"),
         (replace(RTX5090, watts_requested=300.0), None, "warn"),
     ],
 )

@@ -62,7 +62,14 @@ def test_what_it_only_warned_of_is_information(status: str, here: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("days", "uptime_s", "status"), [(1.4, 900_000, "ok"), (3, 900_000, "warn"), (3, 600, "ok")]
+    ("days", "uptime_s", "status"),
+    [
+        (1.4, 900_000, "ok"),
+        (3, 900_000, "warn"),
+        (3, 600, "ok"),
+        (3, 10_000, "ok"),
+        (3, 12_000, "warn"),
+    ],
 )
 def test_a_run_that_is_days_old_is_a_warning_but_right_after_a_boot(
     days: float, uptime_s: int, status: str

@@ -100,6 +100,15 @@ def test_before_the_first_apply_and_before_the_first_run_the_age_alone_says_it()
         assert (before_run, before_apply) == expected, check
 
 
+def test_what_apply_sets_up_is_said_once_and_not_left_to_a_person() -> None:
+    own = frozenset({"snapshots"})
+    texts: dict[str, Any] = {"rigops_state": state(None, ""), "boot": boot()}
+    every = [look(one, SENT, concerns=own, **texts) for one in CHECKS]
+
+    fixes = [(one.id, one.fix.kind, one.fix.is_declared) for one in every if one.fix]
+    assert fixes == [("snap.age", "apply", True)]
+
+
 @pytest.mark.parametrize("timer", ["", "active"])
 def test_before_the_first_run_what_is_on_no_btrfs_is_named_with_a_fix_that_can_be_done(
     timer: str,

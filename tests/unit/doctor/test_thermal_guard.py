@@ -75,6 +75,7 @@ def one(check: Check, facts: HostSnapshot, **declared: object) -> Finding:
         (on_host(written("stop-jobs")), "fail", "is at stop-jobs"),
         (on_host(written(), OwnedUnit("failed", "enabled")), "fail", "does not run"),
         (on_host(written(), None), "warn", "not on the host yet"),
+        (on_host(written(), uptime_s=1089.0), "ok", "no card is too hot"),
         (on_host(written(), uptime_s=1100.0), "fail", "hangs: it has written nothing for 100 s"),
         (on_host(None), "unknown", "cannot be read"),
         (on_host("{}"), "unknown", "cannot be read"),
@@ -130,11 +131,14 @@ def lowered(watts: float) -> HostSnapshot:
 
 
 @pytest.mark.parametrize("declared", [{"gpu_power_limit": 350}, {}])
-def test_a_limit_that_the_guard_has_lowered_is_no_drift(declared: dict[str, object]) -> None:
-    found = one(limit, lowered(285.0), **declared)
+@pytest.mark.parametrize("watts", [285.0, 284.1, 285.9])
+def test_a_limit_that_the_guard_has_lowered_is_no_drift(
+    declared: dict[str, object], watts: float
+) -> None:
+    found = one(limit, lowered(watts), **declared)
 
     assert found.status == "info"
-    assert "the thermal guard has lowered it to 285 W: it is at 90 °C" in found.summary
+    assert f"the thermal guard has lowered it to {watts:g} W: it is at 90 °C" in found.summary
 
 
 def test_the_card_is_known_by_its_address_too() -> None:
@@ -145,5 +149,7 @@ def test_the_card_is_known_by_its_address_too() -> None:
     assert "the thermal guard has lowered it" in one(limit, facts, gpu_power_limit=350).summary
 
 
-def test_a_limit_that_somebody_else_has_set_meanwhile_is_drift() -> None:
-    assert one(limit, lowered(200.0), gpu_power_limit=350).status == "warn"
+@pytest.mark.parametrize("watts", [200.0, 283.9, 286.1])
+def test_a_limit_that_somebody_else_has_set_meanwhile_is_drift(watts: float) -> None:
+    assert one(limit, lowered(watts), gpu_power_limit=350).status == "warn"
+    assert "by hand" in one(limit, lowered(watts)).summary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -187,3 +188,20 @@ def test_only_links_of_root_in_folders_of_root_are_followed(
     with pytest.raises(OSError, match="a user can change") as refused:
         without_links(f"{home}/eve/link/deep")
     assert refused.value.filename == f"{home}/eve/link"
+
+
+@pytest.mark.parametrize("said", [errno.ENODEV, errno.EHOSTDOWN])
+def test_an_automount_whose_disk_is_away_is_nothing_that_is_there(
+    home: Path, monkeypatch: pytest.MonkeyPatch, said: int
+) -> None:
+    opened = os.open
+
+    def away(name: str, flags: int, **more: int) -> int:
+        if name == "eve":
+            raise OSError(said, os.strerror(said))
+        return opened(name, flags, **more)
+
+    monkeypatch.setattr(os, "open", away)
+    with pytest.raises(FileNotFoundError) as absent, open_folder(f"{home}/eve/work"):
+        pass
+    assert absent.value.filename == f"{home}/eve"

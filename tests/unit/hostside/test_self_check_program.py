@@ -364,6 +364,18 @@ def test_an_owned_file_that_somebody_changed_is_a_warning(rig: Rig, change: str,
     assert rig.of("rigops.files") == [["warn", "rigops.files", "/etc/modprobe.d/rigops.conf", says]]
 
 
+def test_an_owned_file_whose_update_was_cut_off_is_as_rigops_wrote_it(rig: Rig) -> None:
+    if os.getuid() != 0:
+        pytest.skip("no root: its owner would differ")
+    rig.owns("etc/modprobe.d/rigops.conf")
+    record = json.loads((rig.root / f"{STATE}/owned.json").read_text())
+    (entry,) = record["files"]
+    entry |= {"digest": "0" * 64, "replaces": entry["digest"]}
+    rig.write(f"{STATE}/owned.json", json.dumps(record))
+
+    assert rig.of("rigops.files")[0][0] == "ok"
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"files": [{}]}', '{"files": 3}', "\0"])
 def test_a_record_that_cannot_be_read_is_unknown(rig: Rig, text: str) -> None:
     rig.write(f"{STATE}/owned.json", text)

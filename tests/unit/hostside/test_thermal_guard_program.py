@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import json
 import os
 import shlex
@@ -397,3 +398,15 @@ def test_the_check_of_a_guard_that_does_not_run_fails(host: Host) -> None:
     )
     (host.root / "etc/rigops/thermal_guard").unlink()
     assert host.run("check").stdout.startswith("finding\tunknown\ttmp.guard\thost\t")
+
+
+@pytest.mark.parametrize(("age_s", "status"), [(0, "ok"), (89, "ok"), (91, "fail")])
+def test_a_guard_that_runs_and_writes_nothing_hangs(host: Host, age_s: int, status: str) -> None:
+    """As doctor judges it."""
+    host.write(STATE, json.dumps({"step": "none", "uptime_s": 1000.0}))
+    host.write("proc/uptime", f"{1000 + age_s}.00 1.00\n")
+    with (host.root / "run/rigops/thermal_guard.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        said = host.run("check").stdout
+
+    assert said.startswith(f"finding\t{status}\ttmp.guard\thost\t")

@@ -123,18 +123,23 @@ def _sent(subject: Subject, declared: Snapshots) -> list[Requirement]:
 
 def newest_backup(subject: Subject, declared: Borg) -> str | None:
     """By its own command, or else by the end of its unit."""
-    at = find_watched(declared, subject.snapshot[BACKUPS].or_empty).at
-    return utc_text(at) if at else None
+    watched = find_watched(declared, subject.snapshot[BACKUPS].or_empty)
+    return utc_text(watched.at) if watched.at and not watched.is_running else None
 
 
 def _newest_watched(subject: Subject, declared: Borg) -> Requirement:
     name, answer = declared.unit or "", subject.snapshot[BACKUPS]
     if answer.value is None or answer.value.units is None or not answer.is_complete:
         return unknown("backup.newest", "the units of backups were not collected whole")
-    state = judge_watched(find_watched(declared, answer.value), moment(subject.snapshot))
+    watched = find_watched(declared, answer.value)
+    state = judge_watched(watched, moment(subject.snapshot))
     start = f"start {name} on the host"
     if state.now:
-        return by_age(subject, "backup.newest", f"the newest backup of {name}", state.now, start)
+        found = by_age(subject, "backup.newest", f"the newest backup of {name}", state.now, start)
+        if found.status != "ok" or not watched.is_running:
+            return found
+        why = f"{name} runs, and how it ends is not known"
+        return unknown("backup.newest", why, "capture it again once it has ended")
     unit = answer.value.unit_of(name)
     state = state._replace(now=unit.line if unit else "", why=f"{name}: {state.why}")
     if state.status == FAILING:

@@ -125,7 +125,7 @@ def watch_check() -> tuple[str, ...]:
 
 def find_watched(declared: Borg, found: Backups) -> Watched:
     unit = found.unit_of(declared.unit or "")
-    ran = unit.finished if unit else None
+    ran = (unit.finished or unit.started) if unit else None
     at = found.newest if declared.newest else ran
     return Watched(
         unit=declared.unit or "",
@@ -133,6 +133,7 @@ def find_watched(declared: Borg, found: Backups) -> Watched:
         result=(unit.result or "") if unit else "",
         at=None if at is None else datetime.fromtimestamp(at, timezone.utc),
         has_command=bool(declared.newest),
+        is_running=not declared.newest and unit is not None and unit.finished is None,
     )
 
 

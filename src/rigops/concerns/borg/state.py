@@ -49,7 +49,8 @@ _LOGIN = re.compile(r"(://)[^/@\s]*@")
 class Watched(NamedTuple):
     """A backup of another tool. `load` and `result`: of its unit; empty where not reported.
 
-    `at`: of the newest backup where a command says it, or else of the last run.
+    `at`: of the newest backup where a command says it, or else of the last run: of its start while
+    it runs (`is_running`).
     """
 
     unit: str
@@ -57,6 +58,7 @@ class Watched(NamedTuple):
     result: str
     at: datetime | None
     has_command: bool
+    is_running: bool = False
 
 
 def judge_borg(settings: BorgSettings, text: str | None, moment: Moment) -> list[State]:

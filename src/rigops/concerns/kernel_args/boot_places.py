@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import grub, grub_menu
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rigops.concerns.kernel_args.bootloader.choice import Configuration
     from rigops.ownership.ownership import Ownership
     from rigops.probe.boot_files import Files
-    from rigops.probe.sections.bootloader import Bootloader
+    from rigops.probe.sections.bootloader import Bootloader, MenuEntry
     from rigops.probe.sections.rigops_state import RigopsState
     from rigops.record.kernel_arguments import Arguments
 
@@ -51,31 +51,38 @@ def place_of(
     if isinstance(configuration, Blocker):
         return configuration
     if isinstance(configuration, grub.DropIns):
-        return DropIn(boot, owned, state)
-    return Words(configuration, boot.every_file, record)
+        earlier = Words(grub.Defaults(), boot.every_file, record, boot.menu)
+        return DropIn(boot, owned, state, earlier)
+    return Words(configuration, boot.every_file, record, boot.menu)
 
 
 @dataclass(frozen=True)
 class DropIn:
-    """A file of rigops' own that GRUB's generator reads: Debian and its kin."""
+    """A file of rigops' own that GRUB's generator reads: Debian and its kin.
+
+    `earlier`: GRUB's own file, where arguments stay that rigops wrote while GRUB read no other.
+    """
 
     title = grub.DropIns.title
 
     boot: Bootloader
     owned: Ownership
     state: RigopsState
+    earlier: Words
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        return grub.foreign_arguments(self.boot.files)
+        others = grub.foreign_arguments(self.boot.files)
+        return tuple(one for one in others if one not in self.earlier.written)
 
     @property
     def written(self) -> tuple[str, ...]:
         """None of a changed file: its content is not ours any more."""
         record, found = self.owned.files.get(grub.DROP_IN), self.present
         if record is None or found is None or not record.has_ours(found):
-            return ()
-        return grub.added_arguments(self.boot.files.get(grub.DROP_IN, ""))
+            return self.earlier.written
+        added = grub.added_arguments(self.boot.files.get(grub.DROP_IN, ""))
+        return (*self.earlier.written, *added)
 
     @property
     def present(self) -> Present | None:
@@ -86,13 +93,28 @@ class DropIn:
         return Present(digest(text.encode()), grub.DROP_IN_MODE)
 
     def having(self, ours: tuple[str, ...]) -> Part:
+        """Of the earlier ones those go that are not ours any more, or that a later file resets."""
+        counting = grub.foreign_arguments(self.boot.files)
+        stay = tuple(one for one in self.earlier.written if one in ours and one in counting)
+        earlier = self.earlier.having(stay)
+        own = self._own(tuple(one for one in ours if one not in stay))
+        if not earlier.more_effects:
+            return replace(own, written=stay)
+        return replace(
+            own,
+            effects={grub.DROP_IN: Effect()} if own.wanted else own.effects,  # the menu comes last
+            more_effects=earlier.more_effects,
+            changes=(*earlier.changes, *own.changes),
+            written=stay,
+            unsettled=earlier.unsettled,
+        )
+
+    def _own(self, ours: tuple[str, ...]) -> Part:
         path, effect, found = grub.DROP_IN, Effect(grub.REGENERATE), self.present
         text = grub.drop_in(ours) if ours else ""
         aim = WantedFile(CONCERN, digest(text.encode()), grub.DROP_IN_MODE) if ours else None
-        # An earlier run may have got no further than the file. Recovery entries have none of ours.
-        menu = [one for one in self.boot.menu or () if not grub_menu.is_recovery(one.arguments)]
-        in_menu = bool(menu) and all(set(ours) <= set(entry.arguments) for entry in menu)
-        is_late = bool(ours) and not in_menu
+        # An earlier run may have got no further than the file.
+        is_late = _is_late(self.boot.menu, ours)
         differs = not (found and aim.is_in_place(found)) if aim else found is not None
         changes: tuple[Change, ...] = ()
         if is_late or (differs and (aim or path in self.owned.files)):
@@ -114,6 +136,7 @@ class Words:
     configuration: Configuration
     files: Files
     record: Arguments
+    menu: tuple[MenuEntry, ...] | None
 
     @property
     def title(self) -> str:
@@ -132,7 +155,9 @@ class Words:
         before = self.record.written
         add = tuple(one for one in ours if one not in self.written)
         remove = tuple(one for one in before if one not in ours and one in self._all)
-        if not (add or remove or self.record.is_unsettled):
+        first = (self.menu or ())[:1]  # others may be of another system
+        is_late = isinstance(self.configuration, grub.Defaults) and _is_late(first, ours)
+        if not (add or remove or self.record.is_unsettled or is_late):
             return Part(written=ours)
         edits = self.configuration.edits(self.files, add=add, remove=remove)
         command = self.configuration.command(self.files, add=ours, remove=remove)
@@ -156,3 +181,9 @@ class Words:
 
 
 BootPlace = DropIn | Words
+
+
+def _is_late(menu: Iterable[MenuEntry] | None, ours: Collection[str]) -> bool:
+    """Whether the menu lacks some. Recovery entries have none of ours."""
+    normal = [one for one in menu or () if not grub_menu.is_recovery(one.arguments)]
+    return bool(ours) and not (normal and all(set(ours) <= set(one.arguments) for one in normal))

@@ -77,7 +77,7 @@ def reboot_reasons(concern: str, declared: tuple[str, ...] | None) -> Iterator[s
         return
     added: tuple[str, ...] = ()
     if declared is not None or is_undone(host, concern):
-        added = state.configured(known, host.get_fact(Bootloader).files)
+        added, _ = state.configured(host.get_fact(Bootloader), known)
     live = host.get_fact(CommandLine).arguments
     yield from reasons(live, declared or (), tuple(dict.fromkeys((*left, *added))))
 

@@ -1,4 +1,4 @@
-"""Why declared kernel arguments cannot be configured, and which ones rigops has. Pure."""
+"""Why declared kernel arguments cannot be configured, and where rigops has its own. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args import kernel_line
+from rigops.concerns.kernel_args.boot_places import place_of
 from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.bootloader.choice import Blocker
 from rigops.json_fields import readable
 from rigops.ownership.ownership import Ownership
 from rigops.probe.kernel_arguments import words
@@ -16,6 +18,7 @@ from rigops.record.kernel_arguments import read_arguments
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.sections.rigops_state import RigopsState
 
 
@@ -50,11 +53,9 @@ def blockers(
     return (*filter(None, [unknown]), *kernel_line.blockers(coming, files))
 
 
-def configured(state: RigopsState, files: Mapping[str, str]) -> tuple[str, ...]:
-    """Those of rigops for every boot. None of a file that somebody changed: nothing ends those."""
-    of_record = read_arguments(state.records.get(ARGUMENTS)).written
+def configured(boot: Bootloader, state: RigopsState) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Arguments of every boot as plan knows them: those of rigops, and those of others."""
     owned = readable(Ownership.parse, state.owned) or Ownership()
-    file, found = owned.files.get(grub.DROP_IN), state.present.get(grub.DROP_IN)
-    if file is None or found is None or not file.has_ours(found):
-        return of_record
-    return (*of_record, *grub.added_arguments(files.get(grub.DROP_IN, "")))
+    record = read_arguments(state.records.get(ARGUMENTS))
+    place = place_of(boot, owned, state, record)
+    return (record.written, ()) if isinstance(place, Blocker) else (place.written, place.foreign)

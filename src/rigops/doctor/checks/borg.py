@@ -74,8 +74,9 @@ def age(examined: Examined) -> Finding | list[Finding]:
     days later: after 2 and 8 days with a daily timer. It fails where there is none, and where the
     timer does not run. After a boot there are two hours to catch up. Before the first run after
     apply it is information. A date in the future is a warning. Of a backup that rigops does not
-    manage, the time is that of the command `newest`, or else of the declared unit's last success,
-    and the limits are those of a daily timer. It is unknown without the host's clock.
+    manage, the time is that of the command `newest`, or else of the end of the declared unit's last
+    run, while it runs of its start, and the limits are those of a daily timer. It is unknown
+    without the host's clock.
     """
     declared = examined.spec.borg
     if declared is None or declared.managed:

@@ -94,8 +94,9 @@ def _left_over(examined: Examined) -> Finding | None:
     known, boots = snapshot[RIGOPS_STATE].value, snapshot[BOOTLOADER].value
     if declared is None or known is None or boots is None:
         return None
-    kept = against(declared, grub.foreign_arguments(boots.files)).ours
-    left = [one for one in state.configured(known, boots.files) if one not in kept]
+    configured, others = state.configured(boots, known)
+    kept = against(declared, others).ours
+    left = [one for one in configured if one not in kept]
     if not left:
         return None
     why = "in a file of somebody else too" if set(left) <= set(declared) else "no longer declared"

@@ -24,6 +24,7 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.units import SECTION as UNITS
 
 if TYPE_CHECKING:
+    from rigops.concerns.nvidia_driver.record import PinnedDriver
     from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
     from rigops.probe.sections.package_holds import AptPolicy, Offer, Origin
@@ -80,9 +81,9 @@ def hold(examined: Examined) -> Finding:
     /etc/apt/preferences(.d). A pin counts where no other version of the driver can come: its exact
     version above priority 990, or every version below 0. A held metapackage holds none of the
     libraries. With `driver` declared its tools (nvidia-persistenced, nvidia-settings and the like)
-    must be held too, what rigops has pinned must be what is installed, and a pin alone does not
-    replace the hold of rigops. With `kernel_hold` the kernel's metapackages must be held. Elsewhere
-    than with apt this is not judged.
+    must be held too, what rigops has pinned must be what is installed, with what it is built with,
+    and a pin alone does not replace the hold of rigops. With `kernel_hold` the kernel's
+    metapackages must be held. Elsewhere than with apt this is not judged.
     """
     found = apt_rig(examined)
     if isinstance(found, Finding):
@@ -92,22 +93,31 @@ def hold(examined: Examined) -> Finding:
         return _loose(examined, found, loose)
     if not found.are_whole:
         return Finding("unknown", "every package that was read is held; not all were read")
-    if (left := _not_as_pinned(examined, found)) is not None:
+    pinned = _pinned(examined)
+    if (left := _not_as_pinned(examined, found, pinned)) is not None:
         fix = keep_fix(examined, found, "hold its packages with `apt-mark hold`", _HOLDS)
         return Finding(*left, why=_WHY_HOLD, fix=fix)
+    there = {one.name for one in found.packages.packages if one.is_installed}
+    if gone := " ".join(one for one in (pinned.also if pinned else ()) if one not in there):
+        fix = keep_fix(examined, found, f"`apt-get install {gone}`", f"installs {gone}")
+        return Finding("warn", f"{gone} of the pinned driver: not installed", fix=fix)
     summary = f"every package of the NVIDIA driver ({len(found.driver)}) is held or pinned"
     return Finding("ok", summary)
 
 
-def _not_as_pinned(examined: Examined, found: AptRig) -> tuple[Status, str] | None:
-    """Of the declared driver, by what rigops recorded of it: plan goes by the same.
-
-    A driver that a person holds is safe until rigops pins it.
-    """
-    state = examined.snapshot[RIGOPS_STATE]
-    if examined.spec.driver is None or state.value is None or not state.is_complete:
+def _pinned(examined: Examined) -> PinnedDriver | None:
+    """Of the declared driver, what rigops recorded: plan goes by the same."""
+    if examined.spec.driver is None:
         return None
-    pinned = record.pinned(state.value.records.get(record.PATH))
+    return record.pinned(examined.snapshot[RIGOPS_STATE].or_empty.records.get(record.PATH))
+
+
+def _not_as_pinned(
+    examined: Examined, found: AptRig, pinned: PinnedDriver | None
+) -> tuple[Status, str] | None:
+    """A driver that a person holds is safe until rigops pins it."""
+    if examined.spec.driver is None or not examined.snapshot[RIGOPS_STATE].is_complete:
+        return None
     if pinned is None:
         text = f"driver {examined.spec.driver.text} is declared, and rigops has not pinned it yet"
         return "info", text

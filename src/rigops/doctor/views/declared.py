@@ -98,7 +98,7 @@ def judge(
     summary = "; ".join(state.text for state in gravest)
     if worst == REFUSED:
         what, _, fix = gravest[0].why.partition(". fix: ")
-        return Finding("fail", what, evidence, fix=fix_by_hand(fix))
+        return Finding(_GRAVEST_FIRST[worst], what, evidence, fix=fix_by_hand(fix))
     # Apply undoes a whole concern only if asked to.
     if worst == LEFT_OVER and not concern.declared_keys(examined.spec):
         return Finding("info", summary, evidence)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NO_LINKS = "is no folder, or a symbolic link, which is not followed here"
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_DISK_IS_AWAY = (errno.ENODEV, errno.EHOSTDOWN)  # as systemd answers for an automount
 _MOST_LINKS = 40  # as the kernel has it
 _NO_REPLACE, _EXCHANGE = 1, 2
 _NOT_KNOWN = (errno.EINVAL, errno.ENOSYS)  # to this file system, or to this kernel
@@ -168,6 +169,8 @@ def _open_one(name: str, above: int, path: str) -> int:
     try:
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
     except OSError as error:
+        if error.errno in _DISK_IS_AWAY:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
         is_led_away = error.errno in (errno.ELOOP, errno.ENOTDIR)
         raise OSError(error.errno, NO_LINKS if is_led_away else error.strerror, path) from error
 

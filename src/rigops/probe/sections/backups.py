@@ -24,14 +24,18 @@ _EPOCH = re.compile(r"[0-9]{1,11}")
 
 @dataclass(frozen=True, kw_only=True)
 class BackupUnit:
-    """`finished`: in seconds since 1970; None: never, or not reported."""
+    """`started`, `finished`: of the last run, since 1970; None: never, or not reported.
+
+    systemd forgets the end of a run when the next one starts.
+    """
 
     name: str
     load: str | None  # loaded, not-found, masked
     active: str | None
     enabled: str | None  # enabled, disabled, static
     result: str | None  # success, exit-code, timeout; of the last run
-    finished: int | None  # of a service
+    started: int | None  # of a service
+    finished: int | None
     line: str
 
 
@@ -81,6 +85,7 @@ def _unit(properties: dict[str, str]) -> BackupUnit:
         active=properties.get("ActiveState") or None,
         enabled=properties.get("UnitFileState") or None,
         result=properties.get("Result") or None,
+        started=_time(properties.get("ExecMainStartTimestamp", "")),
         finished=_time(properties.get("ExecMainExitTimestamp", "")),
         line=" ".join(f"{name}={value}" for name, value in properties.items() if value),
     )
@@ -129,7 +134,7 @@ if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
     block '{UNITS}'
     [ "$#" = 0 ] || TZ=UTC systemctl show --no-pager -p Id -p LoadState -p ActiveState \
         -p UnitFileState -p Result -p ExecMainStatus -p LastTriggerUSec -p NextElapseUSecRealtime \
-        -p ExecMainExitTimestamp -- "$@" 2>&1
+        -p ExecMainStartTimestamp -p ExecMainExitTimestamp -- "$@" 2>&1
 fi
 
 # A command that root wrote down, for root; nothing but a time comes of it.
@@ -144,8 +149,8 @@ return 0
 _TECHNICAL = (
     f"{NOW} {UNITS} {NEWEST} service timer Id LoadState "
     "ActiveState UnitFileState Result ExecMainStatus LastTriggerUSec NextElapseUSecRealtime "
-    "ExecMainExitTimestamp loaded not-found masked active failed enabled disabled static success "
-    "exit-code timeout"
+    "ExecMainStartTimestamp ExecMainExitTimestamp loaded not-found masked active failed enabled "
+    "disabled static success exit-code timeout"
 )
 
 SECTION = Section(

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 OFF: Final = {"acs_redirect": "off"}
 KEEP: Final = {"acs_redirect": "keep"}
-LOCKED: Final = "== /sys/kernel/security/lockdown\nnone [integrity] confidentiality\n"
+LOCKDOWNS: Final = ("none", "integrity", "confidentiality")
+NO_ACS: Final = -1
 BITS: Final = ("SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd", "EgressCtrl")
 PORTS: Final = ("0000:40:01.1", "0000:60:03.1")
 ALL: Final = 0x1D  # as Linux sets them where there is an IOMMU
@@ -45,15 +46,16 @@ CLEAR: Final = 0x11
 
 @dataclass(frozen=True)
 class Row:
-    """`words`: of the two ports; None: unreadable. `was`: before rigops cleared them."""
+    """`words`: of the ports; None: unreadable. `was`: before rigops cleared them, in `boot_id`."""
 
     plan: str
     doctor: str
     words: tuple[int | None, int | None] = (ALL, ALL)
     declared: Mapping[str, object] = field(default_factory=lambda: OFF)
-    is_locked_down: bool = False
+    lockdown: str = "none"
     machine: str = "none"
     was: Mapping[str, int] = field(default_factory=dict)
+    boot_id: str = BOOT
 
     @property
     def boot(self) -> boot.Boot:
@@ -66,7 +68,7 @@ class Row:
             return rigops_state.RigopsState()
         file = OwnedFile(path=operations.PROGRAM, concern="acs", digest="0" * 64, mode=0o755)
         ports = [{"address": port, "word": f"{word:04x}"} for port, word in self.was.items()]
-        record = {"schema": "rigops.acs/1", "boot_id": BOOT, "ports": ports}
+        record = {"schema": "rigops.acs/1", "boot_id": self.boot_id, "ports": ports}
         return rigops_state.RigopsState(
             owned=Ownership({file.path: file}).to_json(),
             records={"/var/lib/rigops/acs.json": json.dumps(record)},
@@ -76,11 +78,11 @@ class Row:
     def shown(self) -> str:
         """As the program prints it."""
         ports = "".join(
-            f"port {at} {'unreadable' if word is None else f'{word:04x}'}"
-            f"{f' {self.was[at]:04x}' if at in self.was else ''}\n"
+            f"port {at} {_shown(word)}"
+            f"{f' {self.was[at]:04x}' if at in self.was and self.boot_id == BOOT else ''}\n"
             for at, word in zip(PORTS, self.words, strict=True)
         )
-        return f"gpus 2\n{ports}{'lockdown' if self.is_locked_down else ''}\n"
+        return f"gpus 2\n{ports}{'' if self.lockdown == 'none' else 'lockdown'}\n"
 
     @property
     def lspci(self) -> str:
@@ -91,10 +93,16 @@ class Row:
                 f"{name}{'+' if (word or 0) >> bit & 1 else '-'}" for bit, name in enumerate(BITS)
             )
             blocks[at] = re.sub("ACSCtl:.*", f"ACSCtl:\t{bits} DirectTrans-", blocks[at])
-            if word is None:
-                hidden = "\tCapabilities: <access denied>"
-                blocks[at] = re.sub(r"\tCapabilities: \[2a0.*\n.*\n.*", hidden, blocks[at])
+            if word in {None, NO_ACS}:
+                left = "\tCapabilities: <access denied>\n" if word is None else ""
+                blocks[at] = re.sub(r"\tCapabilities: \[2a0.*\n.*\n.*\n", left, blocks[at])
         return "\n\n".join(blocks)
+
+
+def _shown(word: int | None) -> str:
+    if word is None:
+        return "unreadable"
+    return "none" if word == NO_ACS else f"{word:04x}"
 
 
 ROWS: Final = {
@@ -104,9 +112,16 @@ ROWS: Final = {
     "one port has egress control": Row("change", "fail, fix: apply", (0x31, CLEAR)),
     "no port redirects": Row("no change", "ok", (CLEAR, CLEAR)),
     "other bits alone": Row("no change", "ok", (0x53 & 0x3F, 0)),
-    "the kernel is locked down": Row("blocked", "fail, fix: hands", is_locked_down=True),
+    "one port redirects, and another one has no ACS": Row(
+        "change", "fail, fix: apply", (ALL, NO_ACS)
+    ),
+    "no port has ACS": Row("no change", "ok", (NO_ACS, NO_ACS)),
+    "the kernel is locked down": Row("blocked", "fail, fix: hands", lockdown="integrity"),
+    "the kernel is locked down, for reading too": Row(
+        "blocked", "fail, fix: hands", lockdown="confidentiality"
+    ),
     "the kernel is locked down, and nothing is to do": Row(
-        "no change", "ok", (CLEAR, CLEAR), is_locked_down=True
+        "no change", "ok", (CLEAR, CLEAR), lockdown="integrity"
     ),
     "a virtual machine": Row("blocked", "unknown", machine="kvm"),
     "ports that cannot be read": Row("blocked", "unknown", (None, None)),
@@ -115,7 +130,13 @@ ROWS: Final = {
     ),
     "redirection is declared": Row("no change", "ok", (CLEAR, CLEAR), KEEP),
     "redirection is declared, and rigops has cleared a port": Row(
-        "change", "warn, fix: apply", (CLEAR, CLEAR), KEEP, was={PORTS[0]: ALL}
+        "change", "warn, fix: apply undoes it", (CLEAR, CLEAR), KEEP, was={PORTS[0]: ALL}
+    ),
+    "redirection is declared, and rigops has cleared a port in another boot": Row(
+        "no change", "ok", (CLEAR, CLEAR), KEEP, was={PORTS[0]: ALL}, boot_id="another"
+    ),
+    "redirection is declared, and only other bits are not as they were": Row(
+        "no change", "ok", (0, CLEAR), KEEP, was={PORTS[0]: CLEAR}
     ),
     "redirection is declared, and back by itself": Row(
         "no change", "fail", (ALL, ALL), KEEP, was={PORTS[0]: ALL}
@@ -134,11 +155,13 @@ def changes(row: Row, patch: pytest.MonkeyPatch) -> list[Change] | None:
     if any(state.status == REFUSED for state in operations._judged(redirect)):
         return None
     undone = {} if redirect == "off" else {"declared": redirect is not None}
-    return asked.announced(patch, operations._settings(redirect), **undone)
+    settings = operations._settings("off" if redirect == "off" else None)
+    return asked.announced(patch, settings, **undone)
 
 
 def finding(row: Row) -> Finding:
-    lockdown = LOCKED if row.is_locked_down else LOCKED.replace("[", "").replace("]", "")
+    modes = " ".join(f"[{one}]" if one == row.lockdown else one for one in LOCKDOWNS)
+    lockdown = f"== /sys/kernel/security/lockdown\n{modes}\n"
     texts = {**HEALTHY, "lspci": row.lspci, "secure-boot": lockdown}
     sections = {name: Collected(text, root=True) for name, text in texts.items()}
     collected = HostSnapshot(Bundle("rig", None, root=True, sections=sections))
@@ -153,11 +176,8 @@ def finding(row: Row) -> Finding:
 def by_doctor(row: Row) -> str:
     """The advice to declare something else is none about the present declaration."""
     found = finding(row)
-    return (
-        f"{found.status}, fix: {found.fix.kind}"
-        if found.fix and (found.fix.is_declared or not found.fix.by_apply)
-        else found.status
-    )
+    is_one = found.fix and (found.fix.is_declared or not found.fix.by_apply)
+    return asked.by_doctor(found) if is_one else found.status
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -169,24 +189,24 @@ def test_plan_and_doctor_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 # ---- what doctor says that apply does, apply does
 
-_WORD: Final = some.sampled_from([None, 0, CLEAR, 0x15, 0x19, ALL, 0x31, 0x3F])
+_WORD: Final = some.sampled_from([None, NO_ACS, 0, CLEAR, 0x15, 0x19, ALL, 0x31, 0x3F])
 
 
 @given(
     some.sampled_from([OFF, KEEP, {}]),
     some.tuples(_WORD, _WORD),
     some.dictionaries(some.sampled_from(PORTS), some.sampled_from([CLEAR, ALL, 0x31])),
-    some.booleans(),
+    some.sampled_from(LOCKDOWNS),
     some.sampled_from(["none", "kvm", "systemd-nspawn"]),
 )
 def test_doctor_says_apply_if_and_only_if_plan_has_a_change(
     declared: dict[str, object],
     words: tuple[int | None, int | None],
     was: dict[str, int],
-    is_locked_down: bool,  # noqa: FBT001 - generated
+    lockdown: str,
     machine: str,
 ) -> None:
-    row = Row("", "", words, declared, is_locked_down, machine, was)
+    row = Row("", "", words, declared, lockdown, machine, was)
     with pytest.MonkeyPatch.context() as patch:
         found = changes(row, patch)
 

@@ -30,8 +30,9 @@ def around(
     *,
     settings: Mapping[str, str] | None = None,
     fstab: str = "",
-    may_raise: bool = True,
+    may_raise: bool | None = True,
     service_nofile: int | None = None,
+    service_memlock: int | None = None,
     remove_ipc: bool | None = None,
 ) -> HostState:
     mounts, _ = planned(fstab)
@@ -43,6 +44,7 @@ def around(
         planned_shm=mounts[0] if mounts else None,
         settings=settings or {},
         service_nofile=service_nofile,
+        service_memlock=service_memlock,
         remove_ipc=remove_ipc,
     )
 
@@ -99,6 +101,12 @@ def test_shm_is_not_made_smaller_than_what_it_holds() -> None:
     assert str(2 * GIB) in wanted.blockers[0]
 
 
+def test_shm_may_be_as_small_as_what_it_holds() -> None:
+    found = Found(shm_bytes=32 * GIB, shm_used_bytes=2 * GIB)
+
+    assert plan_limits(Limits(shm="2G"), found, around()).blockers == ()
+
+
 @pytest.mark.parametrize(
     ("fstab", "declared"),
     [("", "50%"), ("tmpfs /dev/shm tmpfs size=32g,nosuid 0 0\n", "32G")],
@@ -107,10 +115,25 @@ def test_a_size_that_it_has_without_us_needs_no_unit(fstab: str, declared: str) 
     assert plan_limits(Limits(shm=declared), HALF, around(fstab=fstab)).files == ()
 
 
-def test_a_size_that_somebody_set_by_hand_alone_is_made_to_last() -> None:
-    found = Found(shm_bytes=20 * GIB)
+@pytest.mark.parametrize(
+    ("now", "live"),
+    [
+        (20 * GIB, True), (20 * GIB - (1 << 20) + 1, True), (20 * GIB + (1 << 20) - 1, True),
+        (20 * GIB - (1 << 20), False), (20 * GIB + (1 << 20), False), (None, True),
+    ],
+)  # fmt: skip
+def test_a_size_that_somebody_set_by_hand_alone_is_made_to_last(
+    *, now: int | None, live: bool
+) -> None:
+    wanted = plan_limits(Limits(shm="20G"), Found(shm_bytes=now), around())
 
-    assert held(plan_limits(Limits(shm="20G"), found, around()), decide.SHM_PATH).live
+    assert held(wanted, decide.SHM_PATH).live is live
+
+
+def test_a_size_that_somebody_changed_since_the_boot_is_put_right() -> None:
+    wanted = plan_limits(Limits(shm="50%"), Found(shm_bytes=20 * GIB), around())
+
+    assert not held(wanted, decide.SHM_PATH).live
 
 
 def test_a_unit_that_is_ours_stays_though_what_it_says_is_live() -> None:
@@ -153,7 +176,9 @@ def test_memlock_and_nofile_are_for_every_login_with_root_and_for_services() -> 
 def test_no_limit_is_written_as_each_reader_wants_it_and_nothing_is_a_limit_too() -> None:
     wanted = plan_limits(Limits(memlock="unlimited"), HALF, around())
     none = plan_limits(Limits(memlock="0"), HALF, around())
+    odd = plan_limits(Limits(memlock="1025"), HALF, around())
 
+    assert "* - memlock 2\n" in held(odd, limits.LOGINS).content
     assert "* - memlock unlimited\n" in held(wanted, limits.LOGINS).content
     assert "DefaultLimitMEMLOCK=infinity\n" in held(wanted, limits.SERVICES).content
     assert "DefaultLimitMEMLOCK=0\n" in held(none, limits.SERVICES).content
@@ -168,6 +193,17 @@ def test_a_default_of_services_that_is_not_in_force_is_put_in_force(
     assert held(wanted, limits.SERVICES).live is live
 
 
+def test_one_default_of_services_that_is_not_in_force_is_enough() -> None:
+    surroundings = around(service_memlock=GIB, service_nofile=65536)
+    wanted = plan_limits(Limits(memlock="64G", nofile=65536), Found(), surroundings)
+
+    assert not held(wanted, limits.SERVICES).live
+
+
+def test_as_many_files_as_the_kernel_grants_lock_nobody_out() -> None:
+    assert plan_limits(Limits(nofile=1 << 20), HALF, around()).blockers == ()
+
+
 def test_more_files_than_the_kernel_grants_would_lock_everybody_out() -> None:
     wanted = plan_limits(Limits(nofile=(1 << 20) + 1), HALF, around())
 
@@ -178,7 +214,7 @@ def test_more_files_than_the_kernel_grants_would_lock_everybody_out() -> None:
 @pytest.mark.parametrize(
     ("declared", "hard", "refused"),
     [
-        (Limits(nofile=65536), 20000, True), (Limits(nofile=16384), 20000, False),
+        (Limits(nofile=65536), 20000, True), (Limits(nofile=20000), 20000, False),
         (Limits(memlock="unlimited"), 8 << 20, True), (Limits(memlock="4M"), 8 << 20, False),
         (Limits(memlock="unlimited"), "unlimited", False),
     ],
@@ -193,12 +229,19 @@ def test_where_root_may_not_raise_limits_only_lower_ones_are_taken(
     assert bool(wanted.files) is not refused
 
 
+def test_where_it_is_not_known_whether_root_may_raise_limits_they_are_taken() -> None:
+    found = Found(nofile=Range(20000, 20000, ""))
+
+    assert plan_limits(Limits(nofile=65536), found, around(may_raise=None)).blockers == ()
+
+
 @pytest.mark.parametrize(
     ("lines", "left"),
     [
         (["* - nofile 65536"], ["root - nofile 65536"]),
         (["* soft nofile 65536", "* hard nofile 65536", "root - nofile 65536"], []),
         (["* soft nofile 65536"], ["* - nofile 65536", "root - nofile 65536"]),
+        (["* hard nofile 65536"], ["* - nofile 65536", "root - nofile 65536"]),
         (["* - nofile 65536", "root - nofile 65536", "* hard nofile 9"], ["* - nofile 65536"]),
     ],
 )
@@ -237,6 +280,12 @@ def test_a_later_file_of_somebody_elses_is_in_the_way_and_a_users_own_line_is_na
     assert "@staff" in wanted.notices[0]
 
 
+def test_a_later_file_that_says_the_same_of_one_side_is_not_in_the_way() -> None:
+    said = (configured("/etc/security/limits.d/95-site.conf", "* hard nofile 65536"),)
+
+    assert plan_limits(Limits(nofile=65536), Found(configured=said), around()).blockers == ()
+
+
 def test_our_own_file_is_no_foreign_setting() -> None:
     said = (
         configured(limits.LOGINS, "* - nofile 9"),
@@ -260,6 +309,7 @@ def test_our_own_file_is_no_foreign_setting() -> None:
         (f"{SYSTEM}.d/10-site.conf", "4096", True, False),
         (f"{SYSTEM}.d/99-site.conf", "4096", True, True),
         ("/usr/lib/systemd/system.conf.d/zz.conf", "4096", True, True),
+        ("/run/systemd/system.conf.d/10-site.conf", "4096", True, False),
         (f"{SYSTEM}.d/99-site.conf", "64K", False, False),
     ],
 )
@@ -288,12 +338,13 @@ def test_a_file_in_etc_hides_one_of_the_same_name_elsewhere() -> None:
     [
         (False, "", True, "[Login]\nRemoveIPC=no\n", False),
         (False, "", False, "[Login]\nRemoveIPC=no\n", True),
+        (False, "", None, "[Login]\nRemoveIPC=no\n", True),
         (True, "RemoveIPC=no", False, "[Login]\nRemoveIPC=yes\n", False),
         (False, "RemoveIPC=off", False, None, True),
     ],
 )
 def test_removeipc_is_ours_unless_somebody_says_the_same(
-    *, declared: bool, text: str, now: bool, content: str | None, live: bool
+    *, declared: bool, text: str, now: bool | None, content: str | None, live: bool
 ) -> None:
     surroundings = around(settings={LOGIND: f"[Login]\n{text}\n"}, remove_ipc=now)
     wanted = plan_limits(Limits(removeipc=declared), Found(), surroundings)

@@ -69,10 +69,13 @@ def test_it_never_goes_beyond_the_last_step_allowed(action: int, told: list[str]
     assert rig.powered_off == []
 
 
-@pytest.mark.parametrize("celsius", [83.0, 82.0, 0.0 + 79.9])
-def test_merely_touching_the_limit_leads_to_nothing(celsius: float) -> None:
-    rig = Rig(ALL_STEPS)
-    rig.celsius = lambda _, __: celsius
+@pytest.mark.parametrize(
+    ("celsius", "more"),
+    [(83.0, {}), (82.0, {}), (79.9, {}), (60.0, {"memory": 100.0}), (60.0, {"margin": 5.0})],
+)
+def test_merely_touching_the_limit_leads_to_nothing(celsius: float, more: dict[str, float]) -> None:
+    rig = Rig(ALL_STEPS._replace(memory=more.get("memory"), margin=more.get("margin")))
+    rig.celsius, rig.more = (lambda _, __: celsius), more
     rig.run(3600)
 
     assert (rig.said, rig.set, rig.step) == ([], [], "none")
@@ -368,6 +371,19 @@ def test_a_limit_that_is_lowered_further_is_somebody_elses_and_stays() -> None:
 
     assert rig.limit == 150.0
     assert rig.step == "none"
+
+
+@pytest.mark.parametrize(
+    ("watts", "before"), [(250.9, 350.0), (249.1, 350.0), (251.1, 251.1), (248.9, None)]
+)
+def test_a_limit_is_another_one_beyond_what_nvidia_smi_rounds(
+    watts: float, before: float | None
+) -> None:
+    rig = lowered()
+    rig.limits[uuid_of(A)] = watts
+    rig.run(2 * TURN)
+
+    assert rig.guard.cards[uuid_of(A)].before == before
 
 
 def test_a_limit_that_the_card_did_not_take_back_is_given_back_again() -> None:

@@ -215,6 +215,9 @@ REFUSED: list[tuple[Case, str, str]] = [
     (Case(BOOKWORM, "3090", _BOOKWORM, "580"),
      "have no driver 580, only 470.256.02, 535.216.03, 535.261.03",
      'declare "driver": "535.261.03", which they have, or a driver_source'),
+    (Case(BOOKWORM, "3090", _BOOKWORM, "530"),
+     "have no driver 530, only 470.256.02, 535.216.03, 535.261.03",
+     'declare "driver": "470.256.02" or "535.261.03", which they have'),
     (Case(_FRESH, "3090", _NOTHING, "535"),
      "the package sources of this machine have no NVIDIA driver",
      ('declare "driver_source": "distribution", which adds contrib non-free non-free-firmware'
