@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.lab import hosts, machine
+from tests.lab import disks, hosts, machine
 from tests.lab.laptop import Laptop
 from tests.lab.tended import Tended
 from tests.shards import LAB_CONCERNS
@@ -48,6 +48,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
         # The manager of a container looks for it once.
         node = Path(f"/proc/{machine.leader(host.record)}/root/dev/autofs")
         os.mknod(node, stat.S_IFCHR | 0o600, Path("/dev/autofs").stat().st_rdev)
+        disks.grow(host.record.folder, 1)  # borg wants half a gigabyte to spare
         rig = Tended(Laptop(tmp_path_factory.mktemp("laptop")), host)
         (rig.laptop.folder / "passphrase").write_text("secret-of-the-lab\n")
         rig.does(

@@ -16,7 +16,8 @@ from pyinfra.context import host
 from rigops.dataclass import dataclass
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import pack
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.ownership.file_work import Effect, FileWork
+from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.context import announce, headline, housekeeping, may_undo

@@ -19,7 +19,8 @@ from pyinfra.connectors.util import (
 from rigops.converge.errors import DeployError
 from rigops.converge.fact_cache import FactCache
 from rigops.dataclass import dataclass
-from rigops.ownership.file_work import FileWorkCommand, joined, script
+from rigops.ownership.file_work import joined, script
+from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.plan.commands import ReportedCommand, StreamingCommand
 from rigops.plan.context import is_reported
 from rigops.transport import Result, TransportError

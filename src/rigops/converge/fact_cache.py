@@ -15,7 +15,7 @@ from rigops.packages.facts import AptWould, Dpkg, packages_section, simulated_se
 if TYPE_CHECKING:
     from pyinfra.api.facts import FactBase
 
-    from rigops.ownership.file_work import FileWorkCommand
+    from rigops.ownership.file_work_command import FileWorkCommand
     from rigops.probe.section import Section
     from rigops.probe.sections.rigops_state import Present
 

@@ -1,4 +1,4 @@
-"""Changes to files on a host in one exec: the sh script, and the pyinfra command that carries it.
+"""Changes to files on a host in one exec: the sh script.
 
 The order lets the next run complete what a crash cut off. To write: earlier content aside, the
 record, the files, effects. To undo: the files, effects, the record.
@@ -9,10 +9,8 @@ from __future__ import annotations
 import shlex
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Final
-
-from pyinfra.api.command import StringCommand
+from dataclasses import field
+from typing import Final
 
 from rigops.atomic_file import SHELL, shell_aside, shell_replace
 from rigops.dataclass import dataclass
@@ -28,13 +26,7 @@ from rigops.ownership.ownership import (
     Undo,
     Write,
 )
-from rigops.probe.sections.rigops_state import RECORD, Present
-
-if TYPE_CHECKING:
-    from pyinfra.api.facts import FactBase
-
-    from rigops.probe.sections import rigops_state
-
+from rigops.probe.sections.rigops_state import RECORD
 
 _RECORD_MODE: Final = 0o644
 
@@ -214,52 +206,6 @@ def _real(steps: Iterable[Step]) -> list[Step]:
 
 def _record(ownership: Ownership) -> str:
     return noted(RECORD, ownership.to_json().encode())
-
-
-class FileWorkCommand(StringCommand):
-    """One exec. The engine of rigops joins several that follow each other into one.
-
-    `touches`: the facts that the effects may change. The steps' own changes are known.
-    """
-
-    def __init__(self, work: FileWork, *, touches: frozenset[type[FactBase[Any]]]) -> None:
-        text = script(work)
-        super().__init__("sh", "-s", _stdin=text)
-        self.size = len(text)
-        self.work = work
-        self.touches = touches
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The files whose content is known afterwards: not those that are restored."""
-        return tuple(self.work.contents)
-
-    def foreseen(self, state: rigops_state.RigopsState) -> rigops_state.RigopsState:
-        """The record and the owned files as they will be then."""
-        present = dict(state.present)
-        for step in self.work.steps:
-            match step:
-                case Write(record) | Make(record):
-                    present[record.path] = Present(record.digest, record.mode)
-                case Undo(owned) | Forget(owned):
-                    present.pop(owned.path, None)
-                case _:
-                    pass
-        records = {**state.records}
-        records |= {path: text.decode() for path, text in self.work.notes.items()}
-        changed = {path.rpartition("/")[2] for path in (*self.work.contents, *self.work.effects)}
-        after = self.work.after
-        return replace(
-            state,
-            owned=after.to_json(),
-            present=present,
-            unrecorded={
-                path: trace for path, trace in state.unrecorded.items() if path not in after.files
-            },
-            strays=(),
-            units={name: unit for name, unit in state.units.items() if name not in changed},
-            records=records,
-        )
 
 
 def target(path: str, digest: str | None) -> str:

@@ -13,7 +13,8 @@ from pyinfra.context import host
 from rigops.facts.files import FileAt, FileFound
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import FOLDER, MODE, installed_at, pack
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.ownership.file_work import Effect, FileWork
+from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.ownership.ownership import (
     MADE,
     Forget,

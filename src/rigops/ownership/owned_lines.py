@@ -18,7 +18,8 @@ from pyinfra.context import host
 from rigops.dataclass import dataclass
 from rigops.facts.files import FileAt
 from rigops.facts.sections import RigopsState
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, replaced, target
+from rigops.ownership.file_work import Effect, FileWork, replaced, target
+from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.ownership.owned_files import present
 from rigops.ownership.ownership import Ownership, WantedFile, digest, previous_of, reconcile
 from rigops.plan.change import Change, LaterChange

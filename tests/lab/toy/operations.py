@@ -8,7 +8,8 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.facts.sections import RigopsState, SectionFact
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.ownership.file_work import Effect, FileWork
+from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.ownership.owned_files import owned_file, owned_unit, undo_undeclared
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change

@@ -27,7 +27,8 @@ from rigops.concerns.borg.record import KEY, PUBLIC_KEY
 from rigops.errors import RigopsError
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at
-from rigops.ownership.file_work import FileWork, FileWorkCommand
+from rigops.ownership.file_work import FileWork
+from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.ownership.owned_files import (
     owned_file,
     owned_key,

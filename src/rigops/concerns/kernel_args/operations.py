@@ -19,7 +19,8 @@ from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, noted
+from rigops.ownership.file_work import Effect, FileWork, noted
+from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.ownership.owned_files import is_changed_by_hand, notice_left_alone, present
 from rigops.ownership.ownership import Ownership, WantedFile, digest, reconcile
 from rigops.plan.change import Change, LaterChange

@@ -19,7 +19,8 @@ from rigops.concerns.monitoring.facts import MonitoringHost
 from rigops.facts.files import FileAt
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.ownership.file_work import Effect, FileWork
+from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, undo_undeclared
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change

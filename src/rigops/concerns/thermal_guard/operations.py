@@ -15,7 +15,8 @@ from rigops.concerns.thermal_guard import decide, record
 from rigops.concerns.thermal_guard.decide import UNIT
 from rigops.facts.sections import RigopsState, SectionFact, Smi
 from rigops.hostside.packing import installed_at, pack
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.ownership.file_work import Effect, FileWork
+from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, undo_undeclared
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change

@@ -81,9 +81,10 @@ def hold(examined: Examined) -> Finding:
     /etc/apt/preferences(.d). A pin counts where no other version of the driver can come: its exact
     version above priority 990, or every version below 0. A held metapackage holds none of the
     libraries. With `driver` declared its tools (nvidia-persistenced, nvidia-settings and the like)
-    must be held too, what rigops has pinned must be what is installed, with what it is built with,
-    and a pin alone does not replace the hold of rigops. With `kernel_hold` the kernel's
-    metapackages must be held. Elsewhere than with apt this is not judged.
+    must be held too. The installed packages must be those that rigops pinned, and the packages that
+    the module was built with must be there; a pin alone does not replace the hold of rigops. With
+    `kernel_hold` the kernel's metapackages must be held. Elsewhere than with apt this is not
+    judged.
     """
     found = apt_rig(examined)
     if isinstance(found, Finding):
