@@ -269,9 +269,12 @@ class DriverRow:
         return asdict(self)
 
 
-def driver_rows(catalog: Catalog, gpu: DrivenGpu | None = None) -> list[DriverRow]:
+def driver_rows(
+    catalog: Catalog, gpu: DrivenGpu | None = None, cuda: Version | None = None
+) -> list[DriverRow]:
     """A row for each version and verdict, after those of the branch as a whole."""
-    return [row for branch in catalog.drivers for row in _rows(branch, gpu)]
+    branches = [one for one in catalog.drivers if cuda is None or runs_cuda(one, cuda)]
+    return [row for branch in branches for row in _rows(branch, gpu)]
 
 
 def _rows(branch: DriverBranch, gpu: DrivenGpu | None) -> Iterator[DriverRow]:

@@ -95,7 +95,7 @@ def command(
         gpus = _gpus(catalog, gpu_name) if gpu_name is not None else ()
         if as_json:
             # Cards share rows.
-            rows = {row: None for gpu in gpus or (None,) for row in driver_rows(catalog, gpu)}
+            rows = {row: None for gpu in gpus or (None,) for row in driver_rows(catalog, gpu, cuda)}
             print_json({"schema": SCHEMA, "drivers": [row.as_json() for row in rows]})
         else:
             wanted = Wanted(gpus, cuda, datetime.now(timezone.utc).date())

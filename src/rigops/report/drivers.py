@@ -59,7 +59,7 @@ def drivers_lines(
         yield from _lines(same, answer, width)
     yield from _peers(gpus, width, in_full=has_evidence)
     if has_evidence:
-        yield from ("", *_evidence(catalog, gpus, width))
+        yield from ("", *_evidence(catalog, wanted, width))
     else:
         yield from _table(catalog, wanted, width)
     yield from wrapped(_MORE, width, "")
@@ -71,7 +71,7 @@ def _answer(catalog: Catalog, wanted: Wanted, gpu: DrivenGpu | None) -> str:
     never = [
         f"Never {branch.branch}: {_short(worst)}."
         for branch in catalog.drivers
-        if all(runs_on(branch, card) for card in cards)
+        if not _unfit(branch, wanted) and all(runs_on(branch, card) for card in cards)
         if (worst := _worst(catalog, branch, cards)) and worst.status == "bad"
     ]
     return " ".join((f"{_use(catalog, wanted, gpu)}.", *never))
@@ -110,16 +110,15 @@ def _lines(gpus: Sequence[DrivenGpu | None], answer: str, width: int) -> list[st
 
 
 def _table(catalog: Catalog, wanted: Wanted, width: int) -> Iterator[str]:
-    """One line a branch. Those that drive none of the cards are one line for each reason."""
+    """One line a branch. Those that do not fit are one line for each reason."""
     gpus = wanted.gpus
     fits = width >= len(f"{_HEAD}{_SUPPORT}") + _LEAST_WHY
     before_why = len(_HEAD) + (len(_SUPPORT) if fits else 0)
     yield f"{_HEAD}{_SUPPORT if fits else ''}why"
     unfit: dict[str, list[str]] = {}
     for branch in reversed(catalog.drivers):
-        supports = [runs_on(branch, gpu) for gpu in gpus]
-        if supports and not any(supports):
-            unfit.setdefault(supports[0].reason, []).append(branch.branch)
+        if unfit_for := _unfit(branch, wanted):
+            unfit.setdefault(unfit_for, []).append(branch.branch)
             continue
         worst = _worst(catalog, branch, gpus)
         status = worst.status if worst else "unknown"
@@ -131,6 +130,15 @@ def _table(catalog: Catalog, wanted: Wanted, width: int) -> Iterator[str]:
         yield f"  {branch.branch:<6}  {column}  {newest:<11}  {cuda}  {support}{reason}".rstrip()
     for reason, branches in unfit.items():
         yield from wrapped(f"{', '.join(branches)}: {reason}", width, "  ", hanging="  ")
+
+
+def _unfit(branch: DriverBranch, wanted: Wanted) -> str:
+    """Why it drives none of the cards, or runs no programs of the CUDA; or ""."""
+    supports = [runs_on(branch, gpu) for gpu in wanted.gpus]
+    if supports and not any(supports):
+        return supports[0].reason
+    is_too_old = wanted.cuda and not runs_cuda(branch, wanted.cuda)
+    return f"too old for programs of CUDA {wanted.cuda}" if is_too_old else ""
 
 
 def _worst(catalog: Catalog, branch: DriverBranch, gpus: Sequence[DrivenGpu]) -> Verdict | None:
@@ -173,16 +181,16 @@ def _shortened(text: str, width: int) -> str:
     return shorten(text, max(width, _LEAST_WHY), placeholder=" …")
 
 
-def _evidence(catalog: Catalog, gpus: Sequence[DrivenGpu], width: int) -> list[str]:
-    """Newest branch first; branches that drive none of the cards last, one line each."""
+def _evidence(catalog: Catalog, wanted: Wanted, width: int) -> list[str]:
+    """Newest branch first; branches that do not fit last, one line each."""
+    gpus = wanted.gpus
     lines = [line for gpu in gpus for line in _card(gpu)]
     unfit: list[str] = []
     for branch in reversed(catalog.drivers):
-        supports = [runs_on(branch, gpu) for gpu in gpus]
-        if supports and not any(supports):
-            unfit.append(f"{branch.branch:<5} unsupported  {supports[0].reason}")
+        if unfit_for := _unfit(branch, wanted):
+            unfit.append(f"{branch.branch:<5} unsupported  {unfit_for}")
             continue
-        flavors = dict.fromkeys(flavor for one in supports for flavor in one.flavors)
+        flavors = dict.fromkeys(flavor for gpu in gpus for flavor in runs_on(branch, gpu).flavors)
         modules = f", {' or '.join(flavors)} modules" if flavors else ""
         lines += ["", styled(branch.branch, bold=True) + f"  {_about(branch)}{modules}"]
         verdicts = [v for v in branch.verdicts if not gpus or any(concerns(v, g) for g in gpus)]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.catalog import find_branch, find_gpu, find_xid, judge, load
+from rigops.catalog import find_branch, find_gpu, find_xid, judge, load, runs_on
 from rigops.catalog.kernels import broken_from, newest_kernel, series
-from rigops.catalog.lookup import last_cuda
+from rigops.catalog.lookup import good_branches, last_cuda, recommended
 
 if TYPE_CHECKING:
     from rigops.catalog.model import DriverBranch, Gpu, ModuleFlavor, Verdict
@@ -56,6 +56,20 @@ def test_a_branch_has_its_term_and_its_cuda(branch: str, kind: str, end: str, cu
     assert (found.kind, found.end_of_life, found.cuda) == (kind, end, cuda)
 
 
+@pytest.mark.parametrize(
+    ("branch", "where"),
+    [
+        ("620", "drivers/620/supported-drivers-and-cuda-toolkit-versions.html"),
+        ("620", "redistrib_620.70.06.json"),
+        ("620", "driver installation guide for 620"),
+        ("595", "org.freedesktop.Platform.GL.nvidia#428, #432, #446"),
+        ("615", "cupy/cupy#10295"),
+    ],
+)
+def test_what_is_said_of_a_branch_names_its_source(branch: str, where: str) -> None:
+    assert any(where in one.where for one in _branch(branch).evidence)
+
+
 @pytest.mark.parametrize("branch", ["615", "620"])
 def test_newest_branches_have_open_modules_only(branch: str) -> None:
     assert _branch(branch).architectures == ()
@@ -72,15 +86,18 @@ def test_newest_branches_have_open_modules_only(branch: str) -> None:
         ("580.126.16", "2026-02"),
         ("580.126.18", "2026-02"),
         ("580.126.20", "2026-02"),
-        ("580.159.04", "2026-05"),
-        ("580.167.08", ""),
+        ("580.159.04", "2026-05-14"),
+        ("580.167.08", "2026-06-16"),
         ("580.178.04", "2026-08-03"),
         ("595.71.05", "2026-04-28"),
+        ("595.80", "2026-05-27"),
+        ("595.84", "2026-06-17"),
         ("595.91.07", "2026-08-03"),
         ("595.99.02", "2026-08-27"),
+        ("595.104.02", "2026-09-22"),
         ("595.112.07", "2026-10-22"),
-        ("615.71.09", "2026-09"),
-        ("610.43.03", ""),
+        ("615.71.09", "2026-09-09"),
+        ("610.43.03", "2026-07-07"),
         ("610.57.04", "2026-08-03"),
         ("620.70.06", "2026-11-04"),
     ],
@@ -106,6 +123,9 @@ def test_a_release_is_listed_with_its_day(version: str, day: str) -> None:
         ("590.48.01", "7.0.0-1011-gcp", False),
         ("595.45.04", "7.0.4", False),
         ("595.58.03", "7.0.4", True),
+        ("595.84", "7.1.9", False),
+        ("595.91.07", "7.2.4", True),
+        ("595.112.07", "7.3.0", False),
         ("610.43.02", "7.2.0", False),
         ("610.43.03", "7.2.0", False),
         ("610.57.04", "7.2.0", True),
@@ -119,6 +139,53 @@ def test_the_kernel_limit_belongs_to_the_release(
     above = bool(limit) and series(kernel) > series(limit)
 
     assert (not above and not broken_from(load(), version, flavor, kernel)) == builds
+
+
+def test_590_ends_with_6_18_by_two_reports() -> None:
+    (limit,) = _branch("590").kernels
+
+    assert (limit.versions, limit.newest) == ("", "6.18")
+    assert {one.where for one in limit.evidence} == {
+        "NVIDIA/open-gpu-kernel-modules#1021",
+        "GoogleCloudPlatform/ops-agent#2426",
+    }
+
+
+@pytest.mark.parametrize("kernel", ["6.1.187-1", "6.12.118-1"])
+@pytest.mark.parametrize(
+    ("version", "builds"),
+    [
+        ("535.288.01", False),
+        ("535.261.03", False),
+        ("570.86.16", False),
+        ("570.211.01", False),
+        ("580.119.02", False),
+        ("580.126.09", True),
+        ("590.44.01", False),
+        ("590.48.01", True),
+        ("595.45.04", True),
+    ],
+)
+def test_a_stable_kernel_s_update_ends_open_modules_that_lack_its_change(
+    version: str, kernel: str, *, builds: bool
+) -> None:
+    assert bool(broken_from(load(), version, "open", kernel)) != builds
+    assert not broken_from(load(), version, "proprietary", kernel)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "where", "said"),
+    [
+        ("7.0", "open-gpu-kernel-modules#1113", "one user still fails with 595.58.03"),
+        ("7.0", "start-technologies#3226", "580.126.20"),
+        ("7.1", "void-packages#61087", "580.159.04"),
+        ("7.2", "open-gpu-kernel-modules#1224", "610.43.02 and 610.43.03 fail"),
+    ],
+)
+def test_a_change_of_the_kernel_names_who_saw_it(kernels: str, where: str, said: str) -> None:
+    (change,) = [one for one in load().kernel_changes if one.kernels == (kernels,)]
+
+    assert any(one.where.endswith(where) and said in one.hardware for one in change.evidence)
 
 
 def test_535_says_that_default_wheels_are_too_new_for_it() -> None:
@@ -142,6 +209,7 @@ def test_a_v100_ends_with_580_and_cuda_12() -> None:
         ("580.178.04", "V100-SXM2-16GB", "known-good"),
         ("580.159.04", "5090", "caution"),
         ("595.58.03", "5090", "caution"),
+        ("595.91.07", "5070 Ti", "caution"),
         ("595.71.05", "RTX PRO 6000", "caution"),
         ("595.71.05", "3090", "caution"),
         ("610.57.04", "5080", "caution"),
@@ -160,6 +228,7 @@ def test_a_release_is_judged_by_reports(version: str, card: str, status: str) ->
         ("595.58.03", "5090", "#1080"),
         ("595.71.05", "RTX PRO 6000", "#1159"),
         ("595.71.05", "3090", "#1134"),
+        ("595.91.07", "5070 Ti", "#1146"),
         ("610.43.03", "5060 Ti", "#1243"),
     ],
 )
@@ -169,10 +238,42 @@ def test_a_caution_on_a_card_names_its_thread(version: str, card: str, thread: s
     assert any(f"NVIDIA/open-gpu-kernel-modules{thread}" in one for one in named)
 
 
-@pytest.mark.parametrize("card", ["3090", "5090"])
-def test_no_report_speaks_of_595_after_71_05(card: str) -> None:
-    assert _of("595.71.05", card)
-    assert _of("595.91.07", card) == []
+@pytest.mark.parametrize(("card", "last"), [("3090", "595.71.05"), ("5090", "595.91.07")])
+def test_no_report_speaks_of_newer_595(card: str, last: str) -> None:
+    versions = [one.version for one in _branch("595").releases]
+    first_without = versions[versions.index(last) + 1]
+
+    assert _of(last, card)
+    assert _of(first_without, card) == _of(versions[-1], card) == []
+
+
+@pytest.mark.parametrize(
+    ("card", "of_580", "of_595"),
+    [
+        ("V100-SXM2-16GB", ("proprietary",), ()),
+        ("3090", ("proprietary", "open"), ("proprietary", "open")),
+        ("4090", ("proprietary", "open"), ("proprietary", "open")),
+        ("5090", ("open",), ("open",)),
+        ("RTX PRO 6000 Blackwell Workstation Edition", ("open",), ("open",)),
+    ],
+)
+def test_580_is_what_to_run_by_the_modules_that_the_card_needs(
+    card: str, of_580: tuple[str, ...], of_595: tuple[str, ...]
+) -> None:
+    best = recommended(load(), [_gpu(card)])
+
+    assert best is not None
+    assert best.branch == "580"
+    assert runs_on(best, _gpu(card)).flavors == of_580
+    assert runs_on(_branch("595"), _gpu(card)).flavors == of_595
+
+
+@pytest.mark.parametrize("card", ["V100-SXM2-16GB", "3090", "4090"])
+def test_535_is_good_for_frozen_stacks_of_cuda_12_and_ended(card: str) -> None:
+    assert "535" in {one.branch for one in good_branches(load(), [_gpu(card)])}
+    (good,) = [one for one in _of("535.309.01", card) if one.status == "known-good"]
+    assert "programs of CUDA 12 run" in good.why
+    assert "no more fixes" in good.why
 
 
 def test_pairs_of_3090_were_reported_to_serve_on_595() -> None:
@@ -211,12 +312,41 @@ def test_a_blackwell_card_names_both_keys_their_cost_and_when(card: str) -> None
         ("4090", "RTX 6000 Ada"),
         ("4090", "48 GB"),
         ("5090", "55 to 56 GB/s one way"),
+        ("5060 Ti", "595.91.07"),
         ("5060 Ti", "610.57.04 on Linux 7.0"),
         ("5080", "no report of a pair"),
     ],
 )
 def test_own_modules_give_a_card_what_was_reported(card: str, said: str) -> None:
     assert said in _gpu(card).p2p_own
+
+
+@pytest.mark.parametrize(
+    ("card", "where"),
+    [
+        ("3090", "aikitoria/open-gpu-kernel-modules: README at 08dc345"),
+        ("3090", "aikitoria/open-gpu-kernel-modules#40"),
+        ("4090", "aikitoria/open-gpu-kernel-modules: README at 08dc345"),
+        ("4090", "aikitoria/open-gpu-kernel-modules#25, #38"),
+        ("5060 Ti", "aikitoria/open-gpu-kernel-modules#39"),
+        ("5090", "aikitoria/open-gpu-kernel-modules: README at 08dc345"),
+    ],
+)
+def test_what_own_modules_give_names_its_source(card: str, where: str) -> None:
+    assert where in {one.where for one in _gpu(card).evidence}
+
+
+def test_peers_of_a_virtual_machine_s_clique_were_a_mirror() -> None:
+    (found,) = [one for one in _of("610.57.04", "3090") if one.purpose == "p2p"]
+
+    assert found.short == "in a virtual machine P2P copies read zeros"
+    assert "x-nv-gpudirect-clique" in found.why
+    assert "NVIDIA/nccl#2335" in _sources(found)
+
+
+@pytest.mark.parametrize("branch", ["615", "620"])
+def test_nothing_is_said_of_peers_where_there_is_no_report(branch: str) -> None:
+    assert not any(one.purpose == "p2p" for one in _branch(branch).verdicts)
 
 
 @pytest.mark.parametrize("card", ["3090", "4090", "5060 Ti", "5070", "5080", "5090"])

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.catalog import load
+from rigops.catalog import Catalog, load
+from rigops.catalog.loader import SHIPPED
 from rigops.catalog.refresh import differences, main
 
 if TYPE_CHECKING:
@@ -86,11 +87,9 @@ def _release(branch: str, version: str, day: str) -> Callable[[Any], object]:
             "595.112.07 is of 2026-12-22, in the catalog of 2026-10-22",
         ),
         (
-            lambda one: one["580"]["driver_info"].append(
-                {"release_version": "580.167.08", "release_date": "2026-06-15"}
-            ),
+            _release("470", "470.256.02", "2024-06-04"),
             "missing",
-            "the day of 580.167.08: 2026-06-15",
+            "the day of 470.256.02: 2024-06-04",
         ),
     ],
 )
@@ -199,6 +198,58 @@ def test_packages_of_an_archive_are_compared(old: str, new: str, said: str) -> N
 def test_another_file_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"JSON|json|manifest"):
         differences(load(), text, _TODAY)
+
+
+def test_what_was_recorded_leaves_nothing_to_mend(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = sorted(map(str, _PUBLISHED.iterdir()))
+
+    assert main(paths) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert said == [f"{path}: nothing to mend" for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "row", "said"),
+    [
+        (
+            "releases.json",
+            "drivers",
+            '  { version = "620.70.06", date = "2026-11-04" },\n',
+            "release 620.70.06 of 2026-11-04",
+        ),
+        (
+            "redistrib_595.112.07.json",
+            "drivers",
+            '  { version = "595.112.07", date = "2026-10-22" },\n',
+            "release 595.112.07 of 2026-10-22",
+        ),
+        (
+            "Packages",
+            "drivers",
+            '  { version = "580.178.04", date = "2026-08-03" },\n',
+            "release 580.178.04",
+        ),
+        (
+            "supported-gpus.json",
+            "generations",
+            '"2900-2dff", ',
+            "10de:2b85 NVIDIA GeForce RTX 5090: no generation has its id",
+        ),
+    ],
+)
+def test_a_row_that_is_taken_out_of_the_catalog_is_missing(
+    tmp_path: Path, name: str, table: str, row: str, said: str
+) -> None:
+    for path in SHIPPED.iterdir():
+        text = path.read_text(encoding="utf-8")
+        if path.stem == table:
+            assert row in text
+            text = text.replace(row, "")
+        (tmp_path / path.name).write_text(text, encoding="utf-8")
+
+    found = differences(Catalog(tmp_path), _text(name), _TODAY)
+
+    assert ("missing", said) in {(one.kind, one.text) for one in found}
 
 
 def test_the_exit_code_is_that_of_the_worst_file(

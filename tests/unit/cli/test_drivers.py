@@ -195,6 +195,26 @@ def test_the_answer_follows_the_purpose(
     assert answer in " ".join(rigops("drivers", "--gpu", card, "--for", purpose).out.split())
 
 
+@pytest.mark.parametrize("arguments", [(), ("--gpu", "3090"), ("-v",), ("-v", "--gpu", "3090")])
+def test_a_purpose_leaves_out_drivers_that_are_too_old_for_it(
+    rigops: Rigops, arguments: tuple[str, ...]
+) -> None:
+    lines = rigops("drivers", "--for", "cuda13", *arguments).out.splitlines()
+
+    branches = {line.split()[0].strip(",") for line in lines if line.strip()}
+    too_old = " ".join(line for line in lines if "too old for programs of CUDA 13" in line)
+    assert {"580", "595", "620"} <= branches
+    assert all(one in too_old for one in ("470", "535", "575"))
+    assert "P2P copies hang" not in " ".join(lines)
+
+
+def test_rows_are_of_drivers_that_serve_the_purpose(rigops: Rigops) -> None:
+    every, some = rows(rigops), rows(rigops, "--for", "cuda13")
+
+    assert {row["branch"] for row in some} == {"580", "590", "595", "610", "615", "620"}
+    assert [row for row in every if row["branch"] in {one["branch"] for one in some}] == some
+
+
 @pytest.mark.parametrize("purpose", ["opencl", "cuda", "13", "cuda1.2.3"])
 def test_a_purpose_that_is_no_cuda_is_refused(rigops: Rigops, purpose: str) -> None:
     said = rigops("drivers", "--for", purpose)
