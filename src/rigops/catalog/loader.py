@@ -17,7 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from rigops import regular_file
 from rigops.catalog import versions
-from rigops.catalog.known_lines import KnownLine, SoughtLine, fault_of
+from rigops.catalog.known_lines import KnownLine, SoughtLine, compiled, fault_of
 from rigops.catalog.model import (
     ARCHITECTURES,
     EVERY_CARD,
@@ -121,10 +121,16 @@ class Catalog:
         own = _merged(table, (), self._branches if table.name == "drivers" else _open(path))
         return _merged(table, own, self._additions) if self._additions else own
 
+    @property
+    def file_of_own_lines(self) -> str:
+        """The user's, where it has known lines; or ""."""
+        own = self._additions
+        return own.file if own and "known_lines" in own.content else ""
+
     @cached_property
     def sought_lines(self) -> tuple[SoughtLine, ...]:
         """Of the shipped rows only what a text is searched for is read: few of many are in it."""
-        if self._additions and "known_lines" in self._additions.content:
+        if self.file_of_own_lines:
             return tuple(map(SoughtLine.of_row, self.known_lines))
         path = self._directory / "known_lines.toml"
         return tuple(_sought(path, row) for row in _read(path).split(_ROW)[1:])
@@ -186,9 +192,16 @@ def _check_cards(catalog: Catalog, reader: Reader) -> None:
 
 def _check_patterns(lines: Iterable[KnownLine], reader: Reader) -> None:
     for line in lines:
-        for pattern in line.patterns:
-            if fault := fault_of(pattern):
-                reader.complain(Place(line.name), f"a pattern {fault}", pattern, _LINEAR)
+        faults = [(one, fault) for one in line.patterns if (fault := fault_of(one))]
+        for pattern, fault in faults:
+            reader.complain(Place(line.name), f"a pattern {fault}", pattern, _LINEAR)
+        is_found = compiled(line.pattern).search if not faults else None
+        if is_found and not is_found(line.example):
+            reader.complain(Place(line.name), "its example is no line of it", line.example)
+        if is_found and is_found(line.counter):
+            reader.complain(Place(line.name), "its counter is a line of it", line.counter)
+        if not any(word in line.example.lower() for word in line.words):
+            reader.complain(Place(line.name), "its example has none of its words", line.example)
 
 
 def _as_of(document: Document) -> date:

@@ -3,7 +3,7 @@
     python -m rigops.catalog.refresh releases.json redistrib_*.json supported-gpus.json Packages
 
 Each file is recognized by its content. Exit code 1: the catalog lacks or contradicts something; 2:
-a file is none of these. Branches that the catalog leaves out and that are older than all supported
+a file is none of these, or none is named. Branches that the catalog leaves out and that are older than all supported
 ones, and older releases of branches without fixes, are not missing. No file names a branch's end.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -208,7 +208,12 @@ def _packages(
                 yield Difference("differs", f"{package} drives {chip.architecture}")
 
 
-def main(paths: Iterable[str]) -> int:
+def main(paths: Sequence[str]) -> int:
+    if not paths:
+        sys.stderr.write(
+            "name the files: releases.json redistrib_*.json supported-gpus.json Packages\n"
+        )
+        return 2
     catalog, code, today = Catalog(), 0, datetime.now(timezone.utc).date()
     for path in paths:
         try:

@@ -22,10 +22,10 @@ from rigops.probe.snapshot import HostSnapshot
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
     from rigops.inventory import Inventory
     from rigops.inventory.spec import RigSpec
     from rigops.probe.bundle import Bundle
+    from rigops.probe.bundles.reading import IsKnown
 
 _STANDARD_INPUT = Path("-")
 
@@ -37,9 +37,15 @@ def hosts_from_bundles(
 
     A saved bundle holds its host's real name only if it was saved with --raw.
     """
-    catalog = host_catalog(None, inventory_path)
-    found = [bundle for path in paths for bundle in _read(path, catalog)]
     inventory = existing_inventory(inventory_path)
+
+    def is_known(pasted: Bundle) -> bool:
+        """By the catalog that it is going to be judged by."""
+        name = hosts[0] if len(hosts) == len(paths) == 1 else pasted.host
+        spec = _declared(inventory, name, required=False)
+        return has_known_lines(HostSnapshot(pasted), host_catalog(spec, inventory_path))
+
+    found = [bundle for path in paths for bundle in _read(path, is_known)]
     if len(hosts) == 1 and len(found) == 1:
         return [_collected(found[0], inventory, hosts[0], required=True)]
     named = {bundle.host for bundle in found}
@@ -58,10 +64,7 @@ def hosts_from_bundles(
     ]
 
 
-def _read(path: Path, catalog: Catalog) -> list[Bundle]:
-    def is_known(pasted: Bundle) -> bool:
-        return has_known_lines(HostSnapshot(pasted), catalog)
-
+def _read(path: Path, is_known: IsKnown) -> list[Bundle]:
     if path != _STANDARD_INPUT:
         return read_all(path, is_known=is_known)
     content = sys.stdin.buffer.read(MOST_PASTED + 1)

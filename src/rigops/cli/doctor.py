@@ -137,11 +137,11 @@ def command(
         from rigops.cli.bundle_io import hosts_from_bundles
 
         collected = hosts_from_bundles(bundles, hosts, inventory_path)
-        read_catalogs((one.spec for one in collected), inventory_path)
+        _read_catalogs([one.spec for one in collected], examiner, inventory_path)
         examined = [examiner().judge(one, None) for one in collected]
     else:
         chosen = choose_hosts(hosts, inventory_path, needs_inventory=False)
-        read_catalogs((one.spec for one in chosen), inventory_path)
+        _read_catalogs([one.spec for one in chosen], examiner, inventory_path)
         locked = locked_hosts(chosen, inventory_path)
         examined = _probe(
             chosen,
@@ -196,6 +196,16 @@ def _examiner(
         from rigops.cli.examiner import Examiner
 
     return Examiner(only, skip, inventory_path)
+
+
+def _read_catalogs(
+    specs: Sequence[RigSpec | None], examiner: Callable[[], Examiner], inventory_path: Path | None
+) -> None:
+    """A broken one is a usage error, and so is one whose known lines are of no check."""
+    read_catalogs(specs, inventory_path)
+    for catalog in {host_catalog(spec, inventory_path) for spec in specs}:
+        if catalog.file_of_own_lines:
+            examiner().refuse_lines_of_no_check(catalog)
 
 
 def _probe(

@@ -56,6 +56,20 @@ class Examiner:
             catalog = host_catalog(spec, self._inventory_path)
             _ = catalog.gpus, catalog.drivers, catalog.firmware
 
+    def refuse_lines_of_no_check(self, catalog: Catalog) -> None:
+        """Nothing would ever show them."""
+        ids = {check.id for check in CHECKS}
+        for row in catalog.known_lines:
+            if row.finding not in ids:
+                raise usage_error(
+                    message="a known line is of no check",
+                    file=catalog.file_of_own_lines,
+                    key=f"{row.name}.finding",
+                    value=row.finding,
+                    fix=did_you_mean(row.finding, sorted(ids))
+                    or "see docs/checks.md for their ids",
+                )
+
     def ask_for_a_driver(self, bundle: Bundle, spec: RigSpec | None) -> Sequence[Section[Any]]:
         """Only where the driver is in question: apt takes seconds for its lists."""
         catalog = host_catalog(spec, self._inventory_path)

@@ -82,6 +82,21 @@ fixed = ["999.10.01"]
 """
 
 
+KNOWN_LINE = f"""
+[[known_lines]]
+name = "our-riser"
+words = ["riser"]
+pattern = 'riser-watch: link of [0-9a-f:.]{{7,12}} retrained'
+finding = "pci.width"
+status = "warn"
+meaning = "made up"
+fix = "swap it"
+example = "riser-watch: link of 0000:41:00.0 retrained"
+counter = "riser-watch: link of 0000:41:00.0 steady"
+{EVIDENCE}
+"""
+
+
 def write(directory: Path, text: str) -> Path:
     path = directory / "mine.toml"
     path.write_text(text, encoding="utf-8")

@@ -208,6 +208,11 @@ def test_what_was_recorded_leaves_nothing_to_mend(capsys: pytest.CaptureFixture[
     assert said == [f"{path}: nothing to mend" for path in paths]
 
 
+def test_without_a_file_it_says_which_it_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "redistrib_*.json" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "table", "row", "said"),
     [

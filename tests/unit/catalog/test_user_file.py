@@ -10,6 +10,7 @@ from tests.tiers import ROOT
 from tests.unit.catalog.entries import (
     DRIVER,
     GPU,
+    KNOWN_LINE,
     VERDICT,
     XID,
     changed,
@@ -46,11 +47,12 @@ def test_entries_of_every_table_can_be_added(tmp_path: Path) -> None:
 
 def test_the_example_of_the_docs_is_a_file_of_a_user(tmp_path: Path) -> None:
     page = (ROOT / "docs/drivers.md").read_text(encoding="utf-8")
-    example = page.partition("```toml\n")[2].partition("```")[0]
+    examples = [one.partition("```")[0] for one in page.split("```toml\n")[1:]]
 
-    catalog = load(write(tmp_path, example))
+    catalog = load(write(tmp_path, "\n".join(examples)))
 
     assert judge(catalog, "580.190.01")[0].status == "bad"
+    assert catalog.known_lines[-1].name == "our-riser"
     assert str(catalog.as_of) >= "2027-03-01"
 
 
@@ -310,6 +312,29 @@ def test_a_file_that_is_not_text_is_an_error(tmp_path: Path) -> None:
         load(path)
 
     assert "UTF-8" in refused.value.problems[0].fix
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("pattern", "'riser.*retrained'", "a pattern repeats without bound"),
+        ("pattern", "'riser ('", "a pattern is no regular expression"),
+        ("example", '"riser-watch: all well"', "its example is no line of it"),
+        ("counter", '"riser-watch: link of 41:00.0 retrained"', "its counter is a line of it"),
+        ("words", '["slot"]', "its example has none of its words"),
+        ("words", '["Riser"]', "has no words to look for"),
+    ],
+)
+def test_a_known_line_that_would_never_or_always_be_found_is_refused(
+    tmp_path: Path, field: str, value: str, message: str
+) -> None:
+    problem = _only_problem(tmp_path, changed(KNOWN_LINE, field, value))
+
+    assert message in problem.message
+
+
+def test_a_known_line_without_evidence_is_refused(tmp_path: Path) -> None:
+    assert "evidence is missing" in _only_problem(tmp_path, without(KNOWN_LINE, "evidence")).message
 
 
 def test_limits_of_power_may_be_left_unknown(tmp_path: Path) -> None:

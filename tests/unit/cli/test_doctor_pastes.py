@@ -12,6 +12,7 @@ import pytest
 from rigops.errors import UsageError
 from rigops.probe.bundles.reading import read_all
 from tests.corpus import CORPUS
+from tests.unit.catalog.entries import KNOWN_LINE
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Rigops
@@ -157,3 +158,27 @@ def test_of_a_log_with_errors_of_another_device_it_is_not_said_that_it_has_none(
     found = [one for one in answer.json()["hosts"][0]["findings"] if one["id"] == "pci.aer.corr"]
 
     assert {one["status"] for one in found} == {"info"}
+
+
+def test_a_known_line_of_the_users_catalog_is_found_though_nothing_else_says_anything(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "inventory.py").write_text('rigs = (["box"], {"catalog": "own.toml"})\n')
+    (tmp_path / "own.toml").write_text(KNOWN_LINE)
+    (tmp_path / "post.txt").write_text("riser-watch: link of 0000:41:00.0 retrained\n")
+
+    assert "warn  pci.width" in rigops("doctor", "box", "--from", "post.txt").out
+    assert rigops("doctor", "--from", "post.txt").code == 2
+
+
+def test_a_known_line_of_the_users_catalog_that_no_check_would_show_is_refused(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "inventory.py").write_text('rigs = (["box"], {"catalog": "ours.toml"})\n')
+    (tmp_path / "ours.toml").write_text(KNOWN_LINE.replace("pci.width", "pci.widht"))
+
+    for arguments in (("box",), ("box", "--from", str(PASTES / "healthy-log.txt"))):
+        answer = rigops("doctor", *arguments)
+        assert answer.code == 2
+        assert "ours.toml: our-riser.finding = pci.widht: a known line is of no check" in answer.err
+        assert "did you mean 'pci.width'?" in answer.err
