@@ -3,8 +3,9 @@
     python -m rigops.catalog.refresh releases.json redistrib_*.json supported-gpus.json Packages
 
 Each file is recognized by its content. Exit code 1: the catalog lacks or contradicts something; 2:
-a file is none of these, or none is named. Branches that the catalog leaves out and that are older than all supported
-ones, and older releases of branches without fixes, are not missing. No file names a branch's end.
+a file is none of these, or none is named. Branches that the catalog leaves out and that are older
+than all supported ones, and older releases of branches without fixes, are not missing. No file
+names a branch's end.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "rigops.drivers/1"
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}
 _WORDS = {"known-good": "known good", "caution": "caution", "bad": "bad", "unknown": "unknown"}
+_FEW: Final = 12  # lines of the table, beside which there is room for the rest
 _LEAST_WHY: Final = 20  # columns; for which the support is left out, if need be
 _HEAD: Final = "  branch  status      newest       CUDA  "
 _SUPPORT: Final = "support        "
@@ -57,11 +58,9 @@ def drivers_lines(
     by_answer = grouped(gpus or (None,), lambda gpu: _answer(catalog, wanted, gpu))
     for answer, same in by_answer.items():
         yield from _lines(same, answer, width)
-    yield from _peers(gpus, width, in_full=has_evidence)
-    if has_evidence:
-        yield from ("", *_evidence(catalog, wanted, width))
-    else:
-        yield from _table(catalog, wanted, width)
+    table = list(_table(catalog, wanted, width))
+    yield from _peers(gpus, width, in_full=has_evidence or len(table) <= _FEW)
+    yield from ("", *_evidence(catalog, wanted, width)) if has_evidence else table
     yield from wrapped(_MORE, width, "")
     yield from age_lines(catalog, wanted.today, width)
 

@@ -215,6 +215,20 @@ def test_rows_are_of_drivers_that_serve_the_purpose(rigops: Rigops) -> None:
     assert [row for row in every if row["branch"] in {one["branch"] for one in some}] == some
 
 
+@pytest.mark.parametrize("width", [80, 100])
+def test_where_there_is_room_the_needs_and_the_cost_of_own_modules_are_whole(
+    rigops: Rigops, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr("rigops.cli.drivers.text_width", lambda: width)
+
+    lines = rigops("drivers", "--gpu", "5090").out.splitlines()
+
+    shown = " ".join(line.strip() for line in lines)
+    assert "RMForceStaticBar1=1;PeerMappingOverride=1, which costs 3.2 %" in shown
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= 25
+
+
 @pytest.mark.parametrize("purpose", ["opencl", "cuda", "13", "cuda1.2.3"])
 def test_a_purpose_that_is_no_cuda_is_refused(rigops: Rigops, purpose: str) -> None:
     said = rigops("drivers", "--for", purpose)
