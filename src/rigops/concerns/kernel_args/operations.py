@@ -150,9 +150,11 @@ def _have(
     if not work and not notes:
         host.noop(f"kernel arguments are configured: {' '.join(wanted) or 'none of ours'}")
         return
+    texts = host.get_fact(Bootloader).texts
     for path in paths:
         if path not in part.present and not tried.trial:
-            announce(host, Change(CONCERN, "file", path, "of the boot that was tried\n", None))
+            before = texts.get(path, "of the boot that was tried\n")
+            announce(host, Change(CONCERN, "file", path, before, None))
     _announce(
         part,
         earlier=(*before, *record.trying),

@@ -86,10 +86,12 @@ def parse(text: str) -> Bootloader:
     # A file that someone put there by hand is the one that everybody knows.
     found = blocks(text) or ({GRUB_DEFAULTS: text} if "GRUB_CMDLINE_LINUX" in text else {})
     texts = {head: body for head, body in found.items() if head.startswith("/")}
+    reads_drop_ins = found.get(_READS_DROP_INS, "unknown").strip()
     files = {
         path: body
         for path, body in texts.items()
-        if path == GRUB_DEFAULTS or (path.startswith(GRUB_DROP_INS) and path.endswith(".cfg"))
+        if path == GRUB_DEFAULTS
+        or (reads_drop_ins and path.startswith(GRUB_DROP_INS) and path.endswith(".cfg"))
     }
     known = {_TOOLS, _READS_DROP_INS, _KERNELS, _OTHERS, _DIGESTS, _LOADER, _SELECTED}
     menus = {path: f"{_MENU}{path}" for path in boot_files.GRUB_MENUS}
