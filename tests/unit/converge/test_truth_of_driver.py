@@ -51,6 +51,7 @@ NEWER: Final = "535.183.01"
 OTHER: Final = "580.178.04"
 NVRM: Final = "NVRM version: NVIDIA UNIX x86_64 Kernel Module"
 HEADERS: Final = ("linux-headers-6.8.0-31-generic",)
+PURGED: Final = ("linux-headers-6.8.0-30-generic",)
 NAMES: Final = ("dkms", "headless", "utils")
 CHECKS: Final = checks_of("drv.pin", "drv.loaded", "drv.mismatch", "pkg.hold", "rigops.files")
 
@@ -65,6 +66,7 @@ class Row:
     """`pin`: of the version in the record; `recorded`: none where rigops was never here.
 
     `also`: what the record has beside the driver's own packages, where `has_also` is installed.
+    `is_half`: the last package of the driver is unpacked, and no more.
     """
 
     declared: str = "535"
@@ -76,6 +78,7 @@ class Row:
     offered: tuple[str, ...] = (OLDER, NEWER, OTHER)
     also: tuple[str, ...] = ()
     has_also: bool = True
+    is_half: bool = False
 
     @property
     def keys(self) -> dict[str, object]:
@@ -91,10 +94,14 @@ class Row:
     def files(self) -> Mapping[str, str]:
         return written(self.taken, self.recorded) if self.recorded else {}
 
+    def is_there(self, at: int) -> str:
+        """As dpkg abbreviates it."""
+        return "U" if self.is_half and at == len(NAMES) - 1 else "i"
+
     @property
     def texts(self) -> dict[str, str]:
         rows = "".join(
-            f"{name}\t{its}\tamd64\t{'hi' if at < self.held else 'ii'} \tnvidia\n"
+            f"{name}\t{its}\tamd64\t{'hi'[at >= self.held]}{self.is_there(at)} \tnvidia\n"
             for at, (name, its) in enumerate(packages_of(self.installed).items())
         )
         rows += "".join(f"{one}\t1\tall\tii \tlinux\n" for one in self.also if self.has_also)
@@ -105,6 +112,7 @@ class Row:
             "packages": f"{TEXTS['packages']}{rows}",
             "package-holds": f"== {PREFERENCES}\n{text}\n== dpkg-query -W held\n",
             "processes": "== ls -l /proc/[0-9]*/fd\n",
+            "bootloader": "== ls /boot\nvmlinuz-6.8.0-31-generic\n",
             "nvidia-version": f"{NVRM}  {self.loaded}  Thu Nov 16\n" if self.loaded else "",
             "nvidia-modinfo": f"== modinfo nvidia\n{module}" if self.installed else "",
             "driver-offers": offers(
@@ -145,7 +153,7 @@ class Known(FactCache):
             return apt_offers.parse(self.texts[apt_offers.NAME])
         if fact is Dpkg:
             entries = tuple(
-                Entry(name, "amd64", its, "i", held=at < self.row.held)
+                Entry(name, "amd64", its, self.row.is_there(at), held=at < self.row.held)
                 for at, (name, its) in enumerate(there.items())
             )
             return DpkgState(manager="apt", architecture="amd64", entries=entries)
@@ -224,6 +232,10 @@ ROWS: Final = {
     "the version before is loaded": (Row(loaded=NEWER), "reboot"),
     "what the driver is built with is there": (Row(also=HEADERS), "no change"),
     "what the driver is built with is gone": (Row(also=HEADERS, has_also=False), "change"),
+    "what the driver was built with has gone with its kernel": (
+        Row(also=PURGED, has_also=False), "no change"
+    ),
+    "a package of it is unpacked, and no more": (Row(is_half=True), "change"),
     "no source has it": (Row(declared="580", offered=(OLDER,)), "blocked"),
     "no source has it, and it is not held": (Row(declared="580", offered=(), held=0), "blocked"),
     "no longer declared": (Row(declared="", pin="missing", held=0), "no change"),
@@ -275,8 +287,9 @@ _VERSION: Final = some.sampled_from([OLDER, NEWER, OTHER])
         pin=some.sampled_from(["whole", "missing", "changed"]),
         loaded=_VERSION | some.just(""),
         offered=some.sets(_VERSION).map(tuple),
-        also=some.sampled_from([(), HEADERS]),
+        also=some.sampled_from([(), HEADERS, PURGED, (*HEADERS, *PURGED)]),
         has_also=some.booleans(),
+        is_half=some.booleans(),
     ).filter(lambda row: row.installed or not row.loaded)
 )
 def test_doctor_says_apply_if_and_only_if_plan_or_a_reboot_changes_something(row: Row) -> None:

@@ -65,6 +65,19 @@ def test_modules_of_the_distribution_stay_for_their_kernels_only() -> None:
     assert _answer(newer, prebuilt=(_KERNEL,)) is None
 
 
+def test_headers_go_with_their_kernel_and_stay_where_no_kernel_is_known() -> None:
+    also = ("dkms", f"linux-headers-{_KERNEL}", "linux-headers-6.8.0-30-generic")
+
+    known, unknown = (
+        _answer(replace(_MACHINE, kernels=kernels), also=also)
+        for kernels in ((Kernel(_KERNEL.upper()),), ())
+    )
+
+    assert isinstance(known, Resolution)
+    assert isinstance(unknown, Resolution)
+    assert (known.also, unknown.also) == (also[:2], also)
+
+
 def test_a_tool_in_another_version_than_the_pinned_one_is_resolved_anew() -> None:
     tools = {"nvidia-persistenced": "535.171.04-1"}
 
