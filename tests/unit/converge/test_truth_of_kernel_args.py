@@ -106,6 +106,12 @@ ROWS: Final = {
     "configured by somebody else": Row(
         "ok", "no change", live=(PASSTHROUGH,), others=(PASSTHROUGH,)
     ),
+    "configured by somebody else after the menu was made": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), others=(PASSTHROUGH,), menu=()
+    ),
+    "configured by somebody else after the menu was made, and GRUB reads no drop-ins": Row(
+        "fail, fix: apply+reboot", "change", others=(PASSTHROUGH,), menu=(), has_drop_ins=False
+    ),
     "ours, and configured by somebody else since": Row(
         "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), written=(PASSTHROUGH,),
         others=(PASSTHROUGH,),

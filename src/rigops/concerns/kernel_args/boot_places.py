@@ -174,6 +174,17 @@ class Words:
 BootPlace = DropIn | Words
 
 
+def with_menu_of(others: Iterable[str], place: BootPlace, part: Part) -> Part:
+    """Declared arguments that others wrote into GRUB's files after the menu was made of them."""
+    menu = place.boot.menu if isinstance(place, DropIn) else place.menu
+    is_made = isinstance(place, DropIn) or isinstance(place.configuration, grub.Defaults)
+    late = [one for one in others if menu and is_made and one not in menu[0].arguments]
+    if part.changes or not late:
+        return part
+    change = Change(CONCERN, "argument", COMMAND_LINE, None, " ".join(late))
+    return replace(part, more_effects=(Effect(grub.REGENERATE),), changes=(change,))
+
+
 def drop_in_arguments(boot: Bootloader, owned: Ownership, state: RigopsState) -> tuple[str, ...]:
     """None of a changed file: its content is not ours any more. GRUB may not read it any more."""
     record, found = owned.files.get(grub.DROP_IN), _present(boot, state)
