@@ -251,6 +251,14 @@ def test_plan_and_doctor_agree(name: str) -> None:
     assert (by_doctor(row), by_plan(row)) == (row.doctor, row.plan)
 
 
+def test_with_ours_the_menu_gets_what_somebody_else_has_configured() -> None:
+    row = Row("", "", (PASSTHROUGH, AWAKE), others=(PASSTHROUGH,), menu=())
+
+    (change,) = planned(row).changes
+
+    assert (change.subject, change.after) == (grub.DROP_IN, grub.drop_in([AWAKE]))
+
+
 def test_plan_shows_the_file_of_ours_that_grub_does_not_read_any_more() -> None:
     row = ROWS["ours are declared to be none, and GRUB reads no drop-ins any more"]
 
