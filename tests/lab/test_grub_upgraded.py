@@ -41,15 +41,15 @@ def before(rig: Tended) -> str:
 
 def have(rig: Tended, arguments: list[str]) -> None:
     """Apply converges, and plan and doctor agree with it."""
-    declared = {"kernel_args": arguments, "kernel_trial": "off"}
-    assert rig.apply(0, "--reboot", "auto", **declared)["outcome"] == "changed"
+    done = rig.apply(0, "--reboot", "auto", kernel_args=arguments, kernel_trial="off")
+    assert done["outcome"] == "changed"
     assert_settled(rig, arguments)
 
 
 def assert_settled(rig: Tended, arguments: list[str]) -> None:
-    declared = {"kernel_args": arguments, "kernel_trial": "off"}
-    assert rig.plan(**declared)["changes"] == []
-    assert rig.finding("cmdline.drift", **declared)["status"] in {"ok", "skipped"}
+    assert rig.plan(kernel_args=arguments, kernel_trial="off")["changes"] == []
+    found = rig.finding("cmdline.drift", kernel_args=arguments)
+    assert found["status"] == ("ok" if arguments else "skipped")
     menu, running = rig.does(f"cat {MENU}"), rig.does("cat /proc/cmdline")
     assert [one for one in BOTH if one in menu and one in running] == arguments
 

@@ -155,8 +155,8 @@ def _have(
     texts = host.get_fact(Bootloader).texts
     for path in paths:
         if path not in part.present and not tried.trial:
-            before = texts.get(path, "of the boot that was tried\n")
-            announce(host, Change(CONCERN, "file", path, before, None))
+            text = texts.get(path, "of the boot that was tried\n")
+            announce(host, Change(CONCERN, "file", path, text, None))
     _announce(
         part,
         earlier=(*before, *record.trying),
