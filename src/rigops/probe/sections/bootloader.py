@@ -24,6 +24,11 @@ GRUB_CUSTOM = "/boot/grub/custom.cfg"
 _TOOLS = "command -v update-grub grub-mkconfig grub2-mkconfig grubby bootctl kernel-install"
 _READS_DROP_INS = "grep -l default/grub.d grub-mkconfig"
 _MENU = "grep linux "
+# Entries of other systems and a person's own are made of no file that rigops writes.
+MENU_LINES = (
+    "sed -n -E -e '/^### BEGIN .*_(os-prober|custom) ###$/,/^### END /d'"
+    " -e '/^[[:space:]]*linux(16|efi)?[[:space:]]/p'"
+)
 _KERNELS = "ls /boot"
 _OTHERS = "ls loader"
 _DIGESTS = "sha256sum"
@@ -174,7 +179,7 @@ unset IFS
 for menu in {" ".join(boot_files.GRUB_MENUS)}; do
     [ -r "$menu" ] || continue
     block "{_MENU}$menu"
-    grep -E "^[[:space:]]*linux(16|efi)?[[:space:]]" "$menu"
+    {MENU_LINES} "$menu"
 done
 if [ -d /boot ] && [ -r /boot ] && [ -x /boot ]; then
     block "{_KERNELS}"
