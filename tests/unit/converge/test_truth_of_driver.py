@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from rigops.concerns.nvidia_driver import apt_offers, from_bundle, record
@@ -298,7 +298,6 @@ def test_what_is_not_as_pinned_and_held_is_grave_unless_a_person_holds_it(
 _VERSION: Final = some.sampled_from([OLDER, NEWER, OTHER])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     some.builds(
         Row,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from rigops import assets
@@ -281,7 +281,6 @@ _WORDS: Final = some.sampled_from([PASSTHROUGH, AWAKE, UNKNOWN])
 _SOME: Final = some.sets(_WORDS).map(sorted)  # the order is the file's, which ownership judges
 
 
-@settings(max_examples=60)
 @given(
     some.builds(
         Row,
