@@ -7,6 +7,7 @@ from typing import Final
 
 # A driver of NVIDIA's own installer (.run) among those of packages: no package can be called that.
 RUN_FILE: Final = "nvidia-linux-x86_64"
+HEADERS: Final = "linux-headers-"
 RUN_FILE_ARCHITECTURE: Final = "x86_64"  # dpkg has no such name: apt ignores a record with it
 
 # Also built from NVIDIA's names, and not tied to the driver: another version of these is no
@@ -35,6 +36,11 @@ _UPSTREAM = re.compile(
 )
 
 
+def headers_of(kernel: str) -> str:
+    """By its release."""
+    return f"{HEADERS}{kernel.lower()}"
+
+
 def is_driver(name: str) -> bool:
     """Whether another version of it is another driver: libraries, modules and what ties them."""
     return _DRIVER.match(name) is not None and _APART.match(name) is None
@@ -57,7 +63,7 @@ def is_kernel(name: str) -> bool:
 def is_kernel_meta(name: str) -> bool:
     """A package with no kernel in it that always asks for the newest one."""
     return (
-        name.startswith(("linux-image-", "linux-headers-", "linux-generic", "linux-lowlatency"))
+        name.startswith(("linux-image-", HEADERS, "linux-generic", "linux-lowlatency"))
         and _KERNEL_RELEASE.search(name) is None
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.kernel_args.boot_places import Words
+from rigops.concerns.kernel_args.boot_places import Words, with_menu_of
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.plan.context import Consent
 from rigops.probe.boot_files import Files
@@ -117,9 +117,13 @@ def test_what_is_there_already_is_left_alone(deploy: Path, *, reads_drop_ins: bo
 
 def test_entries_that_are_no_menu_of_grubs_are_not_made_again() -> None:
     record = Arguments(written=("iommu=pt",))
-    place = Words(grub.Bls(), Files({grub.DEFAULTS: OURS}), record, menu=None)
+    menu = (MenuEntry("/vmlinuz", (), ""),)
+    place = Words(grub.Bls(), Files({grub.DEFAULTS: OURS}), record, menu)
 
-    assert place.having(("iommu=pt",)).more_effects == ()
+    part = place.having(("iommu=pt",))
+
+    assert part.more_effects == ()
+    assert with_menu_of(("quiet",), place, part) == part
 
 
 def test_a_run_that_was_cut_off_is_finished(deploy: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from rigops import assets
@@ -16,9 +16,7 @@ from rigops.concerns.kernel_args.bootloader.choice import Blocker
 from rigops.doctor.registry import examine
 from rigops.ownership.ownership import Ownership
 from rigops.plan.context import Consent
-from rigops.probe.sections import proc_cmdline
-from rigops.probe.sections.bootloader import Bootloader as BootFacts
-from rigops.probe.sections.bootloader import MenuEntry
+from rigops.probe.sections import bootloader, proc_cmdline
 from rigops.probe.sections.rigops_state import ARGUMENTS, Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.record.kernel_arguments import Arguments, arguments_document
@@ -30,12 +28,16 @@ from tests.unit.doctor.examining import catalog, check_of, snapshot_of, spec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rigops.plan.change import Plan
+    from rigops.probe.sections.bootloader import Bootloader as BootFacts
+
 PASSTHROUGH: Final = "iommu=pt"
 AWAKE: Final = "pcie_port_pm=off"
 UNKNOWN: Final = "pci=noacs"
 EARLIER: Final = "/etc/default/grub.d/50-cloud.cfg"
 LATER: Final = "/etc/default/grub.d/zz.cfg"
 RESET: Final = 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n'
+OTHERS: Final = grub.drop_in([PASSTHROUGH])
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,14 @@ class Row:
         if self.more:
             files[self.more[0]] = self.more[1]
         menu = (*own, *self.written) if self.menu is None else self.menu
-        return BootFacts(
-            files=files if self.has_grub else {},
-            tools=("/usr/sbin/update-grub",) if self.has_grub else (),
-            reads_drop_ins=self.has_drop_ins,
-            menu=(MenuEntry("/vmlinuz", tuple(menu), " ".join(menu)),),
-        )
+        found = {"grep linux /boot/grub/grub.cfg": f"linux /vmlinuz {' '.join(menu)}\n"}
+        if self.has_grub:
+            found |= files | {
+                "command -v update-grub grub-mkconfig grub2-mkconfig grubby bootctl "
+                "kernel-install": "/usr/sbin/update-grub\n",
+                "grep -l default/grub.d grub-mkconfig": "grub-mkconfig\n" * self.has_drop_ins,
+            }
+        return bootloader.parse("".join(f"== {head}\n{body}" for head, body in found.items()))
 
     @property
     def state(self) -> StateFacts:
@@ -101,6 +105,12 @@ ROWS: Final = {
     ),
     "configured by somebody else": Row(
         "ok", "no change", live=(PASSTHROUGH,), others=(PASSTHROUGH,)
+    ),
+    "configured by somebody else after the menu was made": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), others=(PASSTHROUGH,), menu=()
+    ),
+    "configured by somebody else after the menu was made, and GRUB reads no drop-ins": Row(
+        "fail, fix: apply+reboot", "change", others=(PASSTHROUGH,), menu=(), has_drop_ins=False
     ),
     "ours, and configured by somebody else since": Row(
         "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), written=(PASSTHROUGH,),
@@ -188,18 +198,37 @@ ROWS: Final = {
         "fail, fix: apply+reboot", "change", others=("splash",), menu=("quiet",),
         more=(EARLIER, RESET),
     ),
+    "GRUB reads no drop-ins, and only a file there has it": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), menu=(PASSTHROUGH,),
+        more=(LATER, OTHERS), has_drop_ins=False,
+    ),
+    "GRUB reads no drop-ins, and a file there overwrites ours": Row(
+        "ok", "no change", live=(PASSTHROUGH,), recorded=(PASSTHROUGH,), more=(LATER, RESET),
+        has_drop_ins=False,
+    ),
+    "ours, and GRUB reads no drop-ins any more": Row(
+        "warn, fix: apply+reboot", "change", live=(PASSTHROUGH,), written=(PASSTHROUGH,),
+        has_drop_ins=False,
+    ),
+    "ours are declared to be none, and GRUB reads no drop-ins any more": Row(
+        "warn, fix: apply+reboot", "change", (), written=(AWAKE,), menu=(), has_drop_ins=False
+    ),
     "no bootloader that rigops changes": Row("fail, fix: hands", "blocked", has_grub=False),
 }  # fmt: skip
 
 
-def by_plan(row: Row) -> str:
+def planned(row: Row) -> Plan:
     known = boot_facts(row.boots, row.state, line=row.line, boot_id=BOOT_ID) | guarded()
     data = {**row.keys, "kernel_trial": "off"}
     engine = engine_of(FakeHost(), data, known, GUARD_PATHS)
-    planned = engine.plan("rig", [assets.find("deploys") / "kernel_args.py"], consent=Consent())
-    if planned.blocked:
+    return engine.plan("rig", [assets.find("deploys") / "kernel_args.py"], consent=Consent())
+
+
+def by_plan(row: Row) -> str:
+    plan = planned(row)
+    if plan.blocked:
         return "blocked"
-    if planned.changes:
+    if plan.changes:
         return "change"
     return "reboot" if not set(row.declared or ()) <= set(row.live) else "no change"
 
@@ -222,6 +251,23 @@ def test_plan_and_doctor_agree(name: str) -> None:
     assert (by_doctor(row), by_plan(row)) == (row.doctor, row.plan)
 
 
+def test_with_ours_the_menu_gets_what_somebody_else_has_configured() -> None:
+    row = Row("", "", (PASSTHROUGH, AWAKE), others=(PASSTHROUGH,), menu=())
+
+    (change,) = planned(row).changes
+
+    assert (change.subject, change.after) == (grub.DROP_IN, grub.drop_in([AWAKE]))
+
+
+def test_plan_shows_the_file_of_ours_that_grub_does_not_read_any_more() -> None:
+    row = ROWS["ours are declared to be none, and GRUB reads no drop-ins any more"]
+
+    (change,) = planned(row).changes
+
+    assert (change.subject, change.after) == (grub.DROP_IN, None)
+    assert (change.before or "").strip() == grub.drop_in([AWAKE]).strip()
+
+
 def test_of_a_file_that_was_changed_by_hand_no_argument_is_ours() -> None:
     row = Row("", "", written=(PASSTHROUGH,), is_changed=True)
     owned = Ownership.from_state(row.state)
@@ -235,7 +281,6 @@ _WORDS: Final = some.sampled_from([PASSTHROUGH, AWAKE, UNKNOWN])
 _SOME: Final = some.sets(_WORDS).map(sorted)  # the order is the file's, which ownership judges
 
 
-@settings(max_examples=60)
 @given(
     some.builds(
         Row,
@@ -247,12 +292,10 @@ _SOME: Final = some.sets(_WORDS).map(sorted)  # the order is the file's, which o
         recorded=_SOME,
         others=some.lists(some.just(PASSTHROUGH), max_size=1),
         menu=some.none() | _SOME,
-        more=some.sampled_from([None, (LATER, RESET)]),
+        more=some.sampled_from([None, (LATER, RESET), (LATER, OTHERS)]),
         has_grub=some.booleans(),
         has_drop_ins=some.booleans(),
-    )
-    .filter(lambda row: set(row.written).isdisjoint(row.recorded))  # no run writes one into both
-    .filter(lambda row: row.has_drop_ins or not (row.written or row.more))
+    ).filter(lambda row: set(row.written).isdisjoint(row.recorded))  # no run writes one into both
 )
 def test_doctor_says_apply_if_and_only_if_plan_or_a_reboot_changes_something(row: Row) -> None:
     assert ("apply" in by_doctor(row)) == (by_plan(row) in {"change", "reboot"})

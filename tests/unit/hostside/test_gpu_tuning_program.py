@@ -383,6 +383,8 @@ def test_without_a_table_nothing_is_known(rig: Rig) -> None:
     [
         ("power", "285", "power.limit", "285.9"),
         ("power", "285", "power.limit", "286.1"),
+        ("power", "285", "enforced.power.limit", "285.9"),
+        ("power", "285", "enforced.power.limit", "286.1"),
         ("graphics", "210,1410", "clocks.gr", "1425"),
         ("graphics", "210,1410", "clocks.gr", "1426"),
         ("memory", "405,5001", "clocks.mem", "5051"),
@@ -399,9 +401,12 @@ def test_it_takes_for_set_what_the_judge_takes_for_as_declared(
     orders = f'-pl | -lgc | -lmc) echo {after} >"$card/{field}" ;;\n    *) exit 2'
     one.tool("nvidia-smi", program.replace("*) exit 2", orders).partition("\n")[2])
 
+    number = {"power.limit": after, "enforced.power.limit": value}.get(field, "")
+    one.put(A, "power.limit", number)
+    one.put(A, field, after)
+
     done = one.sets(f"{A} {setting} {value}")
 
-    number = "" if setting != "power" else after
     values = Shown(number, after)
     recorded = [WasSet(A, "", setting, value, "")]
     (state,) = judge_cards([(Wanted(A, "", setting, value), values)], recorded, {})

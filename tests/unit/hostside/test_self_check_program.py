@@ -227,6 +227,15 @@ def test_a_card_that_does_not_answer_is_unknown_once(rig: Rig) -> None:
     assert rig.of("pwr.limit", 3) == []
 
 
+def test_a_setting_that_the_card_does_not_report_is_unknown(rig: Rig) -> None:
+    text = printed(f"setting {A} 0000:0a:00.0 persistence 1 _ _ ")
+    rig.declare("metrics /textfiles", rig.concern("gpu_tuning", text))
+
+    assert rig.of("drv.persist", 3) == [
+        ["unknown", "drv.persist", "gpu 0000:0a:00.0", "persistence: the card does not report it"]
+    ]
+
+
 def test_of_a_driver_that_hangs_nothing_is_left_over_and_no_drift_is_counted(rig: Rig) -> None:
     text = printed(f"was_set {A} 0000:0a:00.0 power 285 350.00")
     hangs = "printf 'finding\\tunknown\\tdrv.hang\\thost\\tit hangs\\n'"

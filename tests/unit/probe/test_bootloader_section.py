@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import subprocess
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, exact
-from rigops.probe.sections.bootloader import SECTION, parse
+from rigops.probe.sections.bootloader import MENU_LINES, SECTION, parse
 from tests.unit.concerns.kernel_args.bootloader import machines
 
 if TYPE_CHECKING:
@@ -29,6 +30,28 @@ def test_files_are_read_byte_for_byte(name: str, tmp_path: Path) -> None:
         if path.endswith((".conf", "cmdline", ".cfg", "grub")):
             real = (machines.FOLDER / name / "tree" / path.lstrip("/")).read_bytes()
             assert boots.texts[path].encode() == real
+
+
+def test_the_menu_has_no_entries_of_other_systems_and_none_by_hand(tmp_path: Path) -> None:
+    """Their kernels lack our arguments for ever."""
+    ours = "\tlinux\t/vmlinuz-6.1.0-40-amd64 root=/dev/sda1 ro iommu=pt\n"
+    other = "\tlinux\t/boot/vmlinuz-6.8.0 root=/dev/sdb1\n"
+    blocks = (("10_linux", ours), ("30_os-prober", other), ("40_custom", other))
+    menu = "".join(
+        f"### BEGIN /etc/grub.d/{name} ###\nmenuentry 'x' {{\n{line}}}\n"
+        f"### END /etc/grub.d/{name} ###\n"
+        for name, line in blocks
+    )
+    (tmp_path / "grub.cfg").write_text(menu)
+
+    said = subprocess.run(
+        ["sh", "-c", f"{MENU_LINES} {tmp_path}/grub.cfg"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert said.stdout == ours
 
 
 def test_a_digest_tells_how_lines_ended() -> None:
@@ -83,4 +106,4 @@ def test_the_menu_of_grub2_is_read_too(tmp_path: Path) -> None:
 def test_the_snippet_asks_nothing_that_takes_its_time() -> None:
     slow = ("grub-probe", "bootctl is-installed", "findmnt", "os-prober", "lsblk", "blkid")
 
-    assert not [one for one in slow if one in SECTION.snippet]
+    assert not [one for one in slow if one in SECTION.snippet.replace(MENU_LINES, "")]

@@ -248,6 +248,19 @@ def test_bootloader() -> None:
     assert bootloader.parse("").menu is None
 
 
+def test_drop_ins_that_grub_does_not_read_are_none_of_its_files() -> None:
+    drop_in, head = "/etc/default/grub.d/99-rigops.cfg", "== grep -l default/grub.d grub-mkconfig\n"
+    read = f"{head}/usr/sbin/grub-mkconfig\n"
+    assert read in answers.GRUB
+
+    not_read = bootloader.parse(answers.GRUB.replace(read, head))
+    not_asked = bootloader.parse(answers.GRUB.replace(read, ""))
+
+    assert drop_in not in not_read.files
+    assert drop_in in not_read.every_file
+    assert drop_in in not_asked.files
+
+
 def test_rigops_state() -> None:
     found = rigops_state.parse(answers.STATE)
 

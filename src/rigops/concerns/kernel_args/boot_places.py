@@ -77,20 +77,11 @@ class DropIn:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """None of a changed file: its content is not ours any more."""
-        record, found = self.owned.files.get(grub.DROP_IN), self.present
-        if record is None or found is None or not record.has_ours(found):
-            return self.earlier.written
-        added = grub.added_arguments(self.boot.files.get(grub.DROP_IN, ""))
-        return (*self.earlier.written, *added)
+        return (*self.earlier.written, *drop_in_arguments(self.boot, self.owned, self.state))
 
     @property
     def present(self) -> Present | None:
-        found = self.state.present.get(grub.DROP_IN)
-        text = self.boot.files.get(grub.DROP_IN)
-        if found is not None or text is None:
-            return found
-        return Present(digest(text.encode()), grub.DROP_IN_MODE)
+        return _present(self.boot, self.state)
 
     def having(self, ours: tuple[str, ...]) -> Part:
         """Of the earlier ones those go that are not ours any more, or that a later file resets."""
@@ -181,6 +172,33 @@ class Words:
 
 
 BootPlace = DropIn | Words
+
+
+def with_menu_of(others: Iterable[str], place: BootPlace, part: Part) -> Part:
+    """Declared arguments that others wrote into GRUB's files after the menu was made of them."""
+    menu = place.boot.menu if isinstance(place, DropIn) else place.menu
+    is_made = isinstance(place, DropIn) or isinstance(place.configuration, grub.Defaults)
+    late = [one for one in others if menu and is_made and one not in menu[0].arguments]
+    if part.changes or not late:
+        return part
+    change = Change(CONCERN, "argument", COMMAND_LINE, None, " ".join(late))
+    return replace(part, more_effects=(Effect(grub.REGENERATE),), changes=(change,))
+
+
+def drop_in_arguments(boot: Bootloader, owned: Ownership, state: RigopsState) -> tuple[str, ...]:
+    """None of a changed file: its content is not ours any more. GRUB may not read it any more."""
+    record, found = owned.files.get(grub.DROP_IN), _present(boot, state)
+    if record is None or found is None or not record.has_ours(found):
+        return ()
+    return grub.added_arguments(boot.every_file.get(grub.DROP_IN, ""))
+
+
+def _present(boot: Bootloader, state: RigopsState) -> Present | None:
+    found = state.present.get(grub.DROP_IN)
+    text = boot.every_file.get(grub.DROP_IN)
+    if found is not None or text is None:
+        return found
+    return Present(digest(text.encode()), grub.DROP_IN_MODE)
 
 
 def _is_late(menu: Iterable[MenuEntry] | None, ours: Collection[str]) -> bool:

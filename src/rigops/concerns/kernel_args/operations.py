@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
-from rigops.concerns.kernel_args.boot_places import COMMAND_LINE, CONCERN, place_of
+from rigops.concerns.kernel_args.boot_places import COMMAND_LINE, CONCERN, place_of, with_menu_of
 from rigops.concerns.kernel_args.bootloader.choice import Blocker
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.concerns.kernel_args.trial_boot import conditions
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from rigops.concerns.kernel_args.boot_places import BootPlace, Part
     from rigops.concerns.kernel_args.trial_boot.parts import Trial
     from rigops.plan.context import TrialOptions
+    from rigops.probe.kernel_arguments import Split
 
 
 class TrialConditions(SectionFact[conditions.Conditions]):
@@ -106,15 +107,15 @@ def kernel_args(
         elif has_ours:
             yield blocked(host, CONCERN, f"{place.reason}, so rigops leaves its arguments")
         return
-    ours = against(wanted, place.foreign).ours
+    split = against(wanted, place.foreign)
     try:
-        yield from _have(ours, wanted, place, owned, record, is_required=trial == "required")
+        yield from _have(split, wanted, place, owned, record, is_required=trial == "required")
     except CannotEditError as error:
         yield blocked(host, CONCERN, f"{error}; nothing is changed ({place.title})")
 
 
 def _have(
-    ours: tuple[str, ...],
+    split: Split,
     wanted: tuple[str, ...],
     place: BootPlace,
     owned: Ownership,
@@ -122,7 +123,7 @@ def _have(
     *,
     is_required: bool,
 ) -> Generator[StringCommand, None, None]:
-    paths = owned.paths_of(CONCERN)
+    paths, ours = owned.paths_of(CONCERN), split.ours
     live = host.get_fact(CommandLine).arguments
     before = place.written
     new = tuple(one for one in ours if one not in before and one not in live)
@@ -137,6 +138,7 @@ def _have(
         yield blocked(host, CONCERN, tried.blocker)
         return
     part = place.having(before if tried.holds_back else ours)
+    part = with_menu_of(split.present, place, part)
     if tried.holds_back and not tried.is_given_up:
         _announce_permanent(place.having(ours), tried)
     work = _work(owned, paths, part, tried)
@@ -150,9 +152,11 @@ def _have(
     if not work and not notes:
         host.noop(f"kernel arguments are configured: {' '.join(wanted) or 'none of ours'}")
         return
+    texts = host.get_fact(Bootloader).texts
     for path in paths:
         if path not in part.present and not tried.trial:
-            announce(host, Change(CONCERN, "file", path, "of the boot that was tried\n", None))
+            text = texts.get(path, "of the boot that was tried\n")
+            announce(host, Change(CONCERN, "file", path, text, None))
     _announce(
         part,
         earlier=(*before, *record.trying),

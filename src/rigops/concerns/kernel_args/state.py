@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args import kernel_line
-from rigops.concerns.kernel_args.boot_places import place_of
+from rigops.concerns.kernel_args.boot_places import DropIn, drop_in_arguments, place_of
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.bootloader.choice import Blocker
 from rigops.json_fields import readable
@@ -54,8 +54,13 @@ def blockers(
 
 
 def configured(boot: Bootloader, state: RigopsState) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Arguments of every boot as plan knows them: those of rigops, and those of others."""
+    """The arguments of rigops as plan knows them, and those that every boot has from others."""
     owned = readable(Ownership.parse, state.owned) or Ownership()
     record = read_arguments(state.records.get(ARGUMENTS))
     place = place_of(boot, owned, state, record)
-    return (record.written, ()) if isinstance(place, Blocker) else (place.written, place.foreign)
+    if isinstance(place, Blocker):
+        return record.written, ()
+    if isinstance(place, DropIn):
+        return place.written, place.foreign
+    # Plan takes the file away that this bootloader does not read.
+    return (*place.written, *drop_in_arguments(boot, owned, state)), place.foreign

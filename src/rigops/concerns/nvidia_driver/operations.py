@@ -35,6 +35,7 @@ from rigops.concerns.nvidia_driver.modules import (
 )
 from rigops.concerns.nvidia_driver.pin import driver_pinned, report_next_driver
 from rigops.concerns.nvidia_driver.record import PinnedDriver
+from rigops.concerns.nvidia_driver.resolver.answer import not_installed
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
 from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution, identity
 from rigops.concerns.nvidia_driver.run_file import (
@@ -72,6 +73,7 @@ from rigops.plan.context import (
     notice,
     provided,
 )
+from rigops.probe.package_names import headers_of
 from rigops.vault.fill import MOST_BYTES
 from rigops.vault.pinned_set import FOLDER
 from rigops.vault.pinned_set import SOURCE as VAULT_SOURCE
@@ -231,7 +233,7 @@ def _have_modules(seen: Machine, wanted: Resolution) -> None:
         kernels=tuple(
             one.release
             for one in seen.kernels
-            if one.has_headers or f"linux-headers-{one.release.lower()}" in wanted.also
+            if one.has_headers or headers_of(one.release) in wanted.also
         ),
         effect=_INITRAMFS,
         key=key,
@@ -355,13 +357,13 @@ def _added_sources(found: DriverAnswer) -> str:
 
 
 def _is_coming(seen: Machine, wanted: Resolution) -> bool:
-    there = {one.name for one in host.get_fact(GpuPackages).packages if one.is_installed}
+    found = host.get_fact(GpuPackages)
     return (
         not wanted.exact.items() <= {**seen.installed, **seen.tools}.items()
         or (wanted.is_run_file and not is_in_place(seen, wanted))
         or replaced_run_file(seen, wanted) is not None
-        or not there.issuperset((*wanted.by_apt, *wanted.also))
-        or not there.isdisjoint(wanted.remove)
+        or bool(not_installed((*wanted.exact, *wanted.also), found))
+        or not_installed(wanted.remove, found) != wanted.remove
     )
 
 

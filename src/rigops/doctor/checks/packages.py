@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver import record
-from rigops.concerns.nvidia_driver.resolver.answer import is_in_place
+from rigops.concerns.nvidia_driver.resolver.answer import is_in_place, needed_beside, not_installed
 from rigops.concerns.nvidia_driver.resolver.host_facts import installed_of
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
@@ -17,6 +17,7 @@ from rigops.doctor.views.driver_packages import (
     named,
 )
 from rigops.probe.package_names import RUN_FILE, is_kernel_meta, is_user_space
+from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
 from rigops.probe.sections.packages import SECTION as PACKAGES
@@ -70,7 +71,7 @@ _WHY_RUN = (
 
 @Check(
     "pkg.hold",
-    needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES, RIGOPS_STATE),
+    needs=(BOOTLOADER, NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES, RIGOPS_STATE),
     fixes=("apply", "apply+reboot", "hands"),
 )
 def hold(examined: Examined) -> Finding:
@@ -82,9 +83,9 @@ def hold(examined: Examined) -> Finding:
     version above priority 990, or every version below 0. A held metapackage holds none of the
     libraries. With `driver` declared its tools (nvidia-persistenced, nvidia-settings and the like)
     must be held too. The installed packages must be those that rigops pinned, and the packages that
-    the module was built with must be there; a pin alone does not replace the hold of rigops. With
-    `kernel_hold` the kernel's metapackages must be held. Elsewhere than with apt this is not
-    judged.
+    the module was built with must be there, except headers of kernels that are gone; a pin alone
+    does not replace the hold of rigops. With `kernel_hold` the kernel's metapackages must be held.
+    Elsewhere than with apt this is not judged.
     """
     found = apt_rig(examined)
     if isinstance(found, Finding):
@@ -98,8 +99,7 @@ def hold(examined: Examined) -> Finding:
     if (left := _not_as_pinned(examined, found, pinned)) is not None:
         fix = keep_fix(examined, found, "hold its packages with `apt-mark hold`", _HOLDS)
         return Finding(*left, why=_WHY_HOLD, fix=fix)
-    there = {one.name for one in found.packages.packages if one.is_installed}
-    if gone := " ".join(one for one in (pinned.also if pinned else ()) if one not in there):
+    if gone := " ".join(_gone(examined, found, pinned) if pinned else ()):
         fix = keep_fix(examined, found, f"`apt-get install {gone}`", f"installs {gone}")
         return Finding("warn", f"{gone} of the pinned driver: not installed", fix=fix)
     summary = f"every package of the NVIDIA driver ({len(found.driver)}) is held or pinned"
@@ -131,6 +131,12 @@ def _not_as_pinned(
     loose = {one.name for one in found.driver} & {*pinned.packages, *tools} - held
     count = f"{len(loose)} of {len(found.driver)} packages"
     return ("warn", f"{count} of the NVIDIA driver are pinned, and not held") if loose else None
+
+
+def _gone(examined: Examined, found: AptRig, pinned: PinnedDriver) -> tuple[str, ...]:
+    _, tools = installed_of(found.packages)
+    also = needed_beside(pinned, examined.snapshot[BOOTLOADER].or_empty.kernels)
+    return not_installed((*pinned.packages, *tools, *also), found.packages)
 
 
 def _loose_kernels(examined: Examined, found: AptRig) -> tuple[Package, ...]:

@@ -24,6 +24,11 @@ GRUB_CUSTOM = "/boot/grub/custom.cfg"
 _TOOLS = "command -v update-grub grub-mkconfig grub2-mkconfig grubby bootctl kernel-install"
 _READS_DROP_INS = "grep -l default/grub.d grub-mkconfig"
 _MENU = "grep linux "
+# Entries of other systems and a person's own are made of no file that rigops writes.
+MENU_LINES = (
+    "sed -n -E -e '/^### BEGIN .*_(os-prober|custom) ###$/,/^### END /d'"
+    " -e '/^[[:space:]]*linux(16|efi)?[[:space:]]/p'"
+)
 _KERNELS = "ls /boot"
 _OTHERS = "ls loader"
 _DIGESTS = "sha256sum"
@@ -86,10 +91,12 @@ def parse(text: str) -> Bootloader:
     # A file that someone put there by hand is the one that everybody knows.
     found = blocks(text) or ({GRUB_DEFAULTS: text} if "GRUB_CMDLINE_LINUX" in text else {})
     texts = {head: body for head, body in found.items() if head.startswith("/")}
+    reads_drop_ins = found.get(_READS_DROP_INS, "unknown").strip()
     files = {
         path: body
         for path, body in texts.items()
-        if path == GRUB_DEFAULTS or (path.startswith(GRUB_DROP_INS) and path.endswith(".cfg"))
+        if path == GRUB_DEFAULTS
+        or (reads_drop_ins and path.startswith(GRUB_DROP_INS) and path.endswith(".cfg"))
     }
     known = {_TOOLS, _READS_DROP_INS, _KERNELS, _OTHERS, _DIGESTS, _LOADER, _SELECTED}
     menus = {path: f"{_MENU}{path}" for path in boot_files.GRUB_MENUS}
@@ -172,7 +179,7 @@ unset IFS
 for menu in {" ".join(boot_files.GRUB_MENUS)}; do
     [ -r "$menu" ] || continue
     block "{_MENU}$menu"
-    grep -E "^[[:space:]]*linux(16|efi)?[[:space:]]" "$menu"
+    {MENU_LINES} "$menu"
 done
 if [ -d /boot ] && [ -r /boot ] && [ -x /boot ]; then
     block "{_KERNELS}"

@@ -30,7 +30,7 @@ from rigops.concerns.nvidia_driver.resolver.vault_sets import (
 from rigops.dataclass import dataclass
 from rigops.inventory.spec.model import DriverDeclaration
 from rigops.packages.sources import uris
-from rigops.probe.package_names import RUN_FILE, is_driver
+from rigops.probe.package_names import HEADERS, RUN_FILE, headers_of, is_driver
 from rigops.vault.pinned_set import index_text
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts, VaultAccess
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.offers import Origin
+    from rigops.probe.sections.packages import Packages
     from rigops.vault.pinned_set import PinnedSet
 
 _NVIDIA: Final = "nvidia"
@@ -132,6 +133,22 @@ def is_in_place(
             for name, its in tools.items()
         )
     )
+
+
+def needed_beside(pinned: PinnedDriver, kernels: Iterable[str]) -> tuple[str, ...]:
+    """Without the headers of kernels that were purged since; no kernel: none is known."""
+    of_kernels = {headers_of(one) for one in kernels}
+    return tuple(
+        one
+        for one in pinned.also
+        if not of_kernels or one in of_kernels or not one.startswith(HEADERS)
+    )
+
+
+def not_installed(names: Iterable[str], packages: Packages) -> tuple[str, ...]:
+    """Those that apply installs: an unpacked one is not installed yet."""
+    there = {one.name for one in packages.packages if one.is_installed}
+    return tuple(one for one in names if one != RUN_FILE and one not in there)
 
 
 def resolve_from(
@@ -302,7 +319,7 @@ def _as_pinned(pinned: PinnedDriver, machine: Machine) -> Resolution:
         packages=pinned.packages,
         asked=pinned.asked,
         sources=pinned.sources,
-        also=pinned.also,
+        also=needed_beside(pinned, [one.release for one in machine.kernels]),
         beside={} if RUN_FILE in pinned.packages else machine.tools,
         prebuilt=pinned.prebuilt,
         set_=machine.set_,

@@ -16,7 +16,13 @@ from rigops.concerns.nvidia_driver.resolver.by_hand import signed_note
 from rigops.concerns.nvidia_driver.resolver.offers import conflicts, is_shared
 from rigops.concerns.nvidia_driver.resolver.request import Resolution
 from rigops.dataclass import dataclass
-from rigops.probe.package_names import RUN_FILE, driver_version, is_driver, is_driver_tool
+from rigops.probe.package_names import (
+    RUN_FILE,
+    driver_version,
+    headers_of,
+    is_driver,
+    is_driver_tool,
+)
 
 if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
@@ -207,7 +213,7 @@ def resolution(asked: Question, found: Found) -> Resolution:
     elif chosen.version == asked.request.locked:
         why = "it was proven on this machine"
     headers = {
-        kernel.release: f"linux-headers-{kernel.release.lower()}"
+        kernel.release: headers_of(kernel.release)
         for kernel in machine.kernels
         if not kernel.has_headers and not chosen.prebuilt
     }

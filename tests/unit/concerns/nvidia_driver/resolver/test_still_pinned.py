@@ -7,11 +7,13 @@ from typing import Any
 
 from rigops.catalog import load
 from rigops.concerns.nvidia_driver.record import PinnedDriver
-from rigops.concerns.nvidia_driver.resolver.answer import still_pinned
+from rigops.concerns.nvidia_driver.resolver.answer import not_installed, still_pinned
 from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts
 from rigops.concerns.nvidia_driver.resolver.machine import Kernel, Machine
 from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution, identity
 from rigops.concerns.registry import read
+from rigops.probe.package_names import RUN_FILE
+from rigops.probe.sections.packages import Packages
 from tests.unit.concerns.nvidia_driver.resolver.machines import NOBLE, declared, with_cards
 
 _KERNEL = "6.8.0-31-generic"
@@ -63,6 +65,23 @@ def test_modules_of_the_distribution_stay_for_their_kernels_only() -> None:
     assert isinstance(_answer(signed, prebuilt=(_KERNEL,)), Resolution)
     newer = replace(signed, kernels=(Kernel(_KERNEL), Kernel("6.8.0-151-generic")))
     assert _answer(newer, prebuilt=(_KERNEL,)) is None
+
+
+def test_apt_has_no_package_of_a_run_file_to_install() -> None:
+    assert not_installed((RUN_FILE, "dkms"), Packages()) == ("dkms",)
+
+
+def test_headers_go_with_their_kernel_and_stay_where_no_kernel_is_known() -> None:
+    also = ("dkms", f"linux-headers-{_KERNEL}", "linux-headers-6.8.0-30-generic")
+
+    known, unknown = (
+        _answer(replace(_MACHINE, kernels=kernels), also=also)
+        for kernels in ((Kernel(_KERNEL.upper()),), ())
+    )
+
+    assert isinstance(known, Resolution)
+    assert isinstance(unknown, Resolution)
+    assert (known.also, unknown.also) == (also[:2], also)
 
 
 def test_a_tool_in_another_version_than_the_pinned_one_is_resolved_anew() -> None:
