@@ -53,9 +53,10 @@ def of_paste(paste: Paste) -> list[str]:
     if paste.left_out:
         kept = f"of each file the last {MOST_LINES} are read"
         found.append(f"left out: {paste.left_out} lines at the beginning; {kept}")
-    if others := paste.others:
-        lines = f"{len(others)} lines, the first is" if len(others) > 1 else "one line,"
-        found.append(f"not recognized: {lines} {others[0]}")
+    if paste.others:
+        lines = f"{paste.others} lines, the first is" if paste.others > 1 else "one line,"
+        place, _, text = paste.first_other.partition(": ")
+        found.append(f"not recognized: {lines} {place}: {_shown(text)}")
     if len(paste.hosts) > 1:
         found.append(
             f"prompts of several hosts ({', '.join(paste.hosts)}), judged as one machine; "
@@ -97,12 +98,15 @@ def of_login(noise: str, seconds: float) -> list[str]:
         )
     words = " ".join(noise.split())
     if words:
-        shown = words if len(words) <= _SHOWN else words[:_SHOWN] + "…"
         found.append(
-            f"the login shell prints text before every command ({shown!r}): rigops reads past it, "
-            "scp, rsync and borg do not; print only in interactive shells"
+            f"the login shell prints text before every command ({_shown(words)!r}): rigops reads "
+            "past it, scp, rsync and borg do not; print only in interactive shells"
         )
     return found
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
 def unparsed(snapshot: HostSnapshot) -> dict[str, int]:

@@ -157,3 +157,58 @@ def test_of_a_log_with_errors_of_another_device_it_is_not_said_that_it_has_none(
     found = [one for one in answer.json()["hosts"][0]["findings"] if one["id"] == "pci.aer.corr"]
 
     assert {one["status"] for one in found} == {"info"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mixed-hang-report-github", "mixed-two-hosts-proxmox", "healthy-log", "topo-cut-in-table"],
+)
+@pytest.mark.parametrize("saved", ["saved", "saved.tar.gz"])
+def test_a_saved_paste_is_judged_and_shown_as_before(rigops: Rigops, name: str, saved: str) -> None:
+    source = str(PASTES / f"{name}.txt")
+
+    before = rigops("doctor", "--from", source, "--save", saved, "--raw")
+    after = rigops("doctor", "--from", saved)
+
+    assert after.out.replace(f"--from {saved}", f"--from {source}") == before.out
+    assert after.code == before.code
+    documents = [rigops("doctor", "--from", one, "--json").json() for one in (source, saved)]
+    hosts, again = ({one["host"]: one for one in found["hosts"]} for found in documents)
+    for host in (*hosts.values(), *again.values()):
+        del host["duration_ms"]
+    assert again == hosts
+
+
+def test_a_paste_saved_without_names_is_judged_as_a_paste_and_names_nobody(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "post.txt").write_text(
+        "asked by hannelore@basement\nhannelore@basement:~$ dmesg\n"
+        "NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.\n"
+    )
+
+    before = rigops("doctor", "--from", "post.txt", "--save", "saved")
+    after = rigops("doctor", "--from", "saved")
+
+    assert len(after.out.splitlines()) == len(before.out.splitlines())
+    assert "recognized: kernel log (line 3)" in after.out
+    assert "line 1: asked by" in after.out
+    meta = (tmp_path / "saved/meta.json").read_text()
+    assert not [one for one in ("hannelore", "basement") if one in f"{meta}{after.out}"]
+
+
+def test_a_line_that_says_something_is_found_below_the_prompt_of_each_host(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "post.txt").write_text(
+        "me@head:~$ uname -r\n6.1.0-18-amd64\n"
+        "me@worker:~$ sudo apt install nvtop\n"
+        "E: dpkg was interrupted, you must manually run 'sudo dpkg --configure -a' to correct "
+        "the problem.\n"
+        "me@laptop:~$ ls\ntrain.py\n"
+    )
+
+    hosts = rigops("doctor", "--from", "post.txt", "--json").json()["hosts"]
+
+    assert [one["host"] for one in hosts] == ["head", "worker"]
+    assert hosts[1]["status"] == "fail"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -73,8 +73,8 @@ _LOST: Final = re.compile(
 )
 _TROUBLES: Final = ("ERR!", "Unknown Error", "is lost", "requires reset")
 _MOST_HOSTS: Final = 24  # prompts of more are no prompts
+_NOTHING: Final = Paste(())
 _CONTAINER_ID: Final = re.compile(r"[0-9a-f]{12}")
-_SHOWN: Final = 60
 _FRAME: Final = ("+", "\u00b1")  # the second by web pages
 _CERTAIN: Final = {XML: ("<",), JOURNAL: ('"', "{", "}")}
 
@@ -116,29 +116,41 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle:
         hosts |= splitter.hosts
         left_out += splitter.left_out
         lines += splitter.lines()
-    return _bundle(parts, lines, host, Paste((), tuple(others), tuple(hosts), left_out))
+    rest = _rest(others, left_out)
+    return _bundle(parts, lines, host, replace(rest, hosts=tuple(hosts)))
 
 
-def read_apart(content: bytes, *, host: str) -> list[Bundle]:
+def read_apart(
+    content: bytes, *, host: str, is_known: Callable[[Bundle], bool] = lambda _: False
+) -> list[Bundle]:
     """One for each host whose prompt is before an output; for those before any, one of `host`.
 
-    Where that is one host, or more than anybody would copy into one text, it is of one machine.
+    `is_known`: whether its lines say anything where no output follows its prompt. Where that is one
+    host, or more than anybody would copy into one text, it is of one machine.
     """
     splitter = _split(decoded(content))
-    by_host: dict[str | None, list[tuple[str, Part]]] = defaultdict(list)
+    by_host: dict[str | None, list[tuple[str, Part]]] = {one: [] for one in splitter.by_host}
     for part in splitter.parts:
         by_host[part.host].append(("", part))
-    paste = Paste((), tuple(splitter.others), (), splitter.left_out)
-    if not 1 < len(by_host.keys() - {None}) <= _MOST_HOSTS:
-        parts = [("", part) for part in splitter.parts]
-        hosts = tuple(splitter.hosts)[: _MOST_HOSTS + 1] if len(by_host) > _MOST_HOSTS else ()
-        return [_bundle(parts, splitter.lines(), host, replace(paste, hosts=hosts))]
-    return [
-        _bundle(
-            parts, splitter.by_host[name], name or host, replace(paste, others=()) if at else paste
-        )
-        for at, (name, parts) in enumerate(by_host.items())
+
+    def apart(name: str | None, paste: Paste = _NOTHING) -> Bundle:
+        return _bundle(by_host[name], splitter.by_host[name], name or host, paste)
+
+    names = [
+        name
+        for name, parts in by_host.items()
+        if parts or (len(by_host) <= _MOST_HOSTS and is_known(apart(name)))
     ]
+    rest = _rest(splitter.others, splitter.left_out)
+    if not 1 < len(set(names) - {None}) <= _MOST_HOSTS:
+        parts = [("", part) for part in splitter.parts]
+        hosts = tuple(splitter.hosts)[: _MOST_HOSTS + 1] if len(names) > _MOST_HOSTS else ()
+        return [_bundle(parts, splitter.lines(), host, replace(rest, hosts=hosts))]
+    return [apart(name, _NOTHING if at else rest) for at, name in enumerate(names)]
+
+
+def _rest(others: Sequence[str], left_out: int) -> Paste:
+    return Paste((), len(others), others[0] if others else "", left_out=left_out)
 
 
 def _bundle(
@@ -215,7 +227,7 @@ class _Splitter:
             kind = NVBANDWIDTH_JSON
         if kind.has is not None and not _any(kind.has, current.lines):
             self.others += [
-                _unrecognized(current.first + place, line)
+                f"line {current.first + place}: {line.strip()}"
                 for place, line in enumerate(current.lines)
             ]
             return
@@ -285,7 +297,7 @@ class _Splitter:
         if found:
             self._open(number, line, *found)
         elif not is_no_output(line):
-            self.others.append(_unrecognized(number, line))
+            self.others.append(f"line {number}: {line.strip()}")
             if "-p2p" in line and len(set(_LETTER.findall(line))) == 1:
                 self._command = line  # that prose names
 
@@ -354,11 +366,6 @@ class _Splitter:
 
 def _any(pattern: re.Pattern[str] | None, lines: Iterable[str]) -> bool:
     return pattern is not None and any(map(pattern.match, lines))
-
-
-def _unrecognized(number: int, line: str) -> str:
-    shown = line.strip()
-    return f"line {number}: {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}"
 
 
 def _sections(

@@ -155,7 +155,7 @@ OF_LINES = {
 
 def test_each_begins_an_output_without_what_was_before_it() -> None:
     for name, (text, fact) in (LINES | TABLES).items():
-        assert paste(f"{text}\n").others == (), name
+        assert paste(f"{text}\n").others == 0, name
         assert fact(f"{text}\n") not in (None, [], (), {}), name
 
 
@@ -220,7 +220,7 @@ def test_prose_after_a_marked_line_is_no_part_of_it() -> None:
     found = paste(f"- {XID}\nIt hangs since Monday\n")
 
     assert found.recognized == ("kernel log (line 1)",)
-    assert found.others == ("line 2: It hangs since Monday",)
+    assert found.first_other == "line 2: It hangs since Monday"
 
 
 def test_rows_of_a_matrix_are_no_numbered_lines() -> None:

@@ -72,7 +72,7 @@ def test_outputs_in_any_order_are_recognized_without_their_commands() -> None:
         "nvidia-smi topo", "kernel log", "nvidia-smi", "/proc/cmdline", "nvidia-smi topo"
     ]  # fmt: skip
     assert bundle.paste is not None
-    assert bundle.paste.others == ("line 13: It hangs!",)
+    assert bundle.paste.first_other == "line 13: It hangs!"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_copying_adds_is_taken_off(dressed: str) -> None:
     assert recognized(bundle) == ["kernel log"]
     assert xids(bundle) == [79]
     assert bundle.paste is not None
-    assert bundle.paste.others == ()
+    assert bundle.paste.others == 0
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_prompt_parts_outputs(prompt: str) -> None:
 
     assert list(bundle.sections) == ["nvidia-smi-p2p-write", "proc-cmdline", "pasted"]
     assert bundle.paste is not None
-    assert bundle.paste.others == ()
+    assert bundle.paste.others == 0
 
 
 def test_what_was_left_out_may_hold_cards() -> None:
@@ -298,7 +298,7 @@ def test_of_a_text_without_end_the_last_lines_are_read() -> None:
     assert xids(bundle) == [79]
     assert bundle.paste is not None
     assert bundle.paste.left_out == len(["loading", "Xid", "after the last end of line"])
-    assert bundle.paste.others[0] == "line 4: x"
+    assert bundle.paste.first_other == "line 4: x"
 
 
 def test_nothing_is_made_of_prose() -> None:
@@ -348,7 +348,7 @@ def test_every_line_of_it_is_recognized() -> None:
 
     assert recognized(bundle) == ["nvidia-smi -L"]
     assert bundle.paste is not None
-    assert bundle.paste.others == ()
+    assert bundle.paste.others == 0
 
 
 def test_a_log_line_below_collect_env_is_of_the_kernel_log() -> None:
