@@ -37,6 +37,8 @@ _ASKED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _SLOW_LOGIN_S: Final = 1.0
 _SHOWN: Final = 60
+_KNOWN_ALONE: Final = "no output is recognized: known lines alone are judged"
+_MOST_PIECES: Final = 4  # of one output
 
 
 def of_bundle(bundle: Bundle) -> list[str]:
@@ -48,21 +50,25 @@ def of_paste(paste: Paste) -> list[str]:
     for one in paste.recognized:
         name, _, place = one.removesuffix(")").partition(" (")
         places[name] += [place.removeprefix("line ") if places[name] else place]
-    outputs = ", ".join(f"{name} ({', '.join(lines)})" for name, lines in places.items())
-    found = [f"recognized: {outputs}"] if outputs else []
+    outputs = ", ".join(f"{name} ({_pieces(found)})" for name, found in places.items())
+    others = "1 other line is" if paste.others == 1 else f"{paste.others} other lines are"
+    rest = f"; {others} judged only if known" if paste.others else ""
+    found = [f"recognized: {outputs}{rest}" if outputs else _KNOWN_ALONE]
     if paste.left_out:
         kept = f"of each file the last {MOST_LINES} are read"
         found.append(f"left out: {paste.left_out} lines at the beginning; {kept}")
-    if paste.others:
-        lines = f"{paste.others} lines, the first is" if paste.others > 1 else "one line,"
-        place, _, text = paste.first_other.partition(": ")
-        found.append(f"not recognized: {lines} {place}: {_shown(text)}")
     if len(paste.hosts) > 1:
         found.append(
             f"prompts of several hosts ({', '.join(paste.hosts)}), judged as one machine; "
             "give doctor each file for itself"
         )
     return found
+
+
+def _pieces(places: Sequence[str]) -> str:
+    left = len(places) - _MOST_PIECES
+    shown = places if left <= 1 else [*places[:_MOST_PIECES], f"and {left} more pieces"]
+    return ", ".join(shown)
 
 
 def command_for_more(
@@ -98,15 +104,12 @@ def of_login(noise: str, seconds: float) -> list[str]:
         )
     words = " ".join(noise.split())
     if words:
+        shown = words if len(words) <= _SHOWN else words[:_SHOWN] + "…"
         found.append(
-            f"the login shell prints text before every command ({_shown(words)!r}): rigops reads "
-            "past it, scp, rsync and borg do not; print only in interactive shells"
+            f"the login shell prints text before every command ({shown!r}): rigops reads past it, "
+            "scp, rsync and borg do not; print only in interactive shells"
         )
     return found
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
 def unparsed(snapshot: HostSnapshot) -> dict[str, int]:

@@ -47,7 +47,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Paste:
-    """The recognized parts of copied outputs, how many lines are in none, and the first of these.
+    """The recognized parts of copied outputs, and how many lines are in none.
 
     `hosts`: whose prompts are in it. `left_out`: how many lines of its beginning were not read.
     `cut`: recognized outputs that name cards and end before their end.
@@ -55,7 +55,6 @@ class Paste:
 
     recognized: tuple[str, ...]
     others: int = 0
-    first_other: str = ""
     hosts: tuple[str, ...] = ()
     left_out: int = 0
     cut: tuple[str, ...] = ()

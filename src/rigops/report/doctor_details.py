@@ -91,10 +91,10 @@ def opening_lines(host: HostReport, width: int) -> Iterator[str]:
     yield from head_lines(host, width)
     if host.error and host.error.fix:
         yield from wrapped(f"fix: {host.error.fix}", width, "  ", hanging="     ")
-    yield from _notes(host, width)
+    yield from note_lines(host, width)
 
 
-def _notes(host: HostReport, width: int) -> Iterator[str]:
+def note_lines(host: HostReport, width: int) -> Iterator[str]:
     notes = []
     for words, same in grouped(host.notes, lambda note: note.partition(" ")[2]).items():
         others = f" and {len(same) - 1} more" if len(same) > 1 else ""

@@ -66,7 +66,6 @@ class Redaction:
         return replace(
             paste,
             recognized=tuple(self.text(one, PASTED.name) for one in paste.recognized),
-            first_other=self.text(paste.first_other, PASTED.name),
             hosts=tuple(map(self._host, paste.hosts)),
         )
 

@@ -258,6 +258,15 @@ KINDS: Final = (
     LSPCI,
 )  # fmt: skip
 
+# As people call the outputs of a section, where these are of several kinds.
+NAMES: Final[Mapping[str, str]] = {
+    **{kind.section: kind.name for kind in (*KINDS, LOG, NCCL_LOG)},
+    SMI: TABLE.name,
+    "uname": "uname",
+    "kernel-log-previous": LOG.name,
+    **{f"nvidia-smi-p2p-{what}": MATRIX.name for what in ("read", "write", "nvlink", "atomics")},
+}
+
 # The command to type for it. Of these the one is named that would decide most.
 COMMANDS: Final = {
     SMI: "nvidia-smi -q",

@@ -106,7 +106,7 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle:
     """Several files are of one machine."""
     parts: list[tuple[str, Part]] = []
     lines: list[str] = []
-    others: list[str] = []
+    others = 0
     hosts: dict[str, None] = {}
     left_out = 0
     for name, content in files:
@@ -116,8 +116,7 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle:
         hosts |= splitter.hosts
         left_out += splitter.left_out
         lines += splitter.lines()
-    rest = _rest(others, left_out)
-    return _bundle(parts, lines, host, replace(rest, hosts=tuple(hosts)))
+    return _bundle(parts, lines, host, Paste((), others, tuple(hosts), left_out))
 
 
 def read_apart(
@@ -141,16 +140,12 @@ def read_apart(
         for name, parts in by_host.items()
         if parts or (len(by_host) <= _MOST_HOSTS and is_known(apart(name)))
     ]
-    rest = _rest(splitter.others, splitter.left_out)
+    rest = Paste((), splitter.others, (), splitter.left_out)
     if not 1 < len(set(names) - {None}) <= _MOST_HOSTS:
         parts = [("", part) for part in splitter.parts]
         hosts = tuple(splitter.hosts)[: _MOST_HOSTS + 1] if len(names) > _MOST_HOSTS else ()
         return [_bundle(parts, splitter.lines(), host, replace(rest, hosts=hosts))]
     return [apart(name, _NOTHING if at else rest) for at, name in enumerate(names)]
-
-
-def _rest(others: Sequence[str], left_out: int) -> Paste:
-    return Paste((), len(others), others[0] if others else "", left_out=left_out)
 
 
 def _bundle(
@@ -173,6 +168,7 @@ def _split(text: str) -> _Splitter:
     for number, line in enumerate(lines, splitter.left_out + 1):
         splitter.take(number, line)
     splitter.close(is_end=bool(lines) and lines[-1].strip() != "")
+    splitter.parts.sort(key=lambda part: part.first)  # NCCL's lines are among those of others
     return splitter
 
 
@@ -180,7 +176,7 @@ class _Splitter:
     def __init__(self, left_out: int) -> None:
         self.left_out = left_out  # lines: what happened last is at the end
         self.parts: list[Part] = []
-        self.others: list[str] = []
+        self.others = 0  # lines of no output
         self.hosts: dict[str, None] = {}  # that prompts name
         self.by_host: dict[str | None, list[str]] = defaultdict(list)  # all lines
         self._current: Part | None = None
@@ -226,10 +222,7 @@ class _Splitter:
         if kind is JOURNAL and _any(NVBANDWIDTH_JSON.has, current.lines):
             kind = NVBANDWIDTH_JSON
         if kind.has is not None and not _any(kind.has, current.lines):
-            self.others += [
-                f"line {current.first + place}: {line.strip()}"
-                for place, line in enumerate(current.lines)
-            ]
+            self.others += len(current.lines)
             return
         current.kind, current.is_last = kind, is_end
         self.parts.append(current)
@@ -297,7 +290,7 @@ class _Splitter:
         if found:
             self._open(number, line, *found)
         elif not is_no_output(line):
-            self.others.append(f"line {number}: {line.strip()}")
+            self.others += 1
             if "-p2p" in line and len(set(_LETTER.findall(line))) == 1:
                 self._command = line  # that prose names
 

@@ -72,7 +72,7 @@ def test_outputs_in_any_order_are_recognized_without_their_commands() -> None:
         "nvidia-smi topo", "kernel log", "nvidia-smi", "/proc/cmdline", "nvidia-smi topo"
     ]  # fmt: skip
     assert bundle.paste is not None
-    assert bundle.paste.first_other == "line 13: It hangs!"
+    assert bundle.paste.others == 1
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_of_a_text_without_end_the_last_lines_are_read() -> None:
     assert xids(bundle) == [79]
     assert bundle.paste is not None
     assert bundle.paste.left_out == len(["loading", "Xid", "after the last end of line"])
-    assert bundle.paste.first_other == "line 4: x"
+    assert bundle.paste.others == MOST_LINES - 3
 
 
 def test_nothing_is_made_of_prose() -> None:
