@@ -53,7 +53,7 @@ class Paste:
     `cut`: recognized outputs that name cards and end before their end.
     """
 
-    recognized: tuple[str, ...]
+    recognized: tuple[str, ...] = ()
     others: int = 0
     hosts: tuple[str, ...] = ()
     left_out: int = 0

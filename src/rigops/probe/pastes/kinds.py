@@ -297,12 +297,6 @@ _CERTAIN: Final[Mapping[str, re.Pattern[str] | None]] = {
         r"NVRM: |[a-z0-9_-]{1,40} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |"
         r"(?:\{[0-9]{1,9}\})?\[Hardware Error\]|INFO: task \S{1,80} blocked"
     ),
-    "apt-output": re.compile(
-        r"[EW]: |Err:[0-9]|dpkg: error|Errors were encountered|Error! |Sub-process |"
-        r"The following packages have unmet|"
-        r"modprobe: (?:ERROR|FATAL)|ERROR \(dkms|ERROR: (?:Unable|An|Failed) |"
-        r".{1,200}:[0-9]{1,6}:[0-9]{1,6}: (?:fatal )?error: "
-    ),
     "bootloader": None,
     "os-release": None,
     "proc-cmdline": None,

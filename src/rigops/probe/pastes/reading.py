@@ -73,7 +73,7 @@ _LOST: Final = re.compile(
 )
 _TROUBLES: Final = ("ERR!", "Unknown Error", "is lost", "requires reset")
 _MOST_HOSTS: Final = 24  # prompts of more are no prompts
-_NOTHING: Final = Paste(())
+_NOTHING: Final = Paste()
 _CONTAINER_ID: Final = re.compile(r"[0-9a-f]{12}")
 _FRAME: Final = ("+", "\u00b1")  # the second by web pages
 _CERTAIN: Final = {XML: ("<",), JOURNAL: ('"', "{", "}")}
