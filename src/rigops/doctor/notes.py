@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -46,11 +46,7 @@ def of_bundle(bundle: Bundle) -> list[str]:
 
 
 def of_paste(paste: Paste) -> list[str]:
-    places: dict[str, list[str]] = defaultdict(list)
-    for one in paste.recognized:
-        name, _, place = one.removesuffix(")").partition(" (")
-        places[name] += [place.removeprefix("line ") if places[name] else place]
-    outputs = ", ".join(f"{name} ({_pieces(found)})" for name, found in places.items())
+    outputs = ", ".join(f"{name} ({_pieces(places)})" for name, places in paste.recognized.items())
     others = "1 other line is" if paste.others == 1 else f"{paste.others} other lines are"
     rest = f"; {others} judged only if known" if paste.others else ""
     found = [f"recognized: {outputs}{rest}" if outputs else _KNOWN_ALONE]
@@ -67,8 +63,8 @@ def of_paste(paste: Paste) -> list[str]:
 
 def _pieces(places: Sequence[str]) -> str:
     left = len(places) - _MOST_PIECES
-    shown = places if left <= 1 else [*places[:_MOST_PIECES], f"and {left} more pieces"]
-    return ", ".join(shown)
+    first, *others = places if left <= 1 else (*places[:_MOST_PIECES], f"and {left} more pieces")
+    return ", ".join((first, *(one.removeprefix("line ") for one in others)))
 
 
 def command_for_more(

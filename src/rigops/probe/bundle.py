@@ -47,13 +47,13 @@ class Collected:
 
 @dataclass(frozen=True)
 class Paste:
-    """The recognized parts of copied outputs, and how many lines are in none.
+    """Where outputs are recognized in copied text, by their names, and how many lines are in none.
 
     `hosts`: whose prompts are in it. `left_out`: how many lines of its beginning were not read.
     `cut`: recognized outputs that name cards and end before their end.
     """
 
-    recognized: tuple[str, ...] = ()
+    recognized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     others: int = 0
     hosts: tuple[str, ...] = ()
     left_out: int = 0

@@ -352,7 +352,7 @@ def test_a_paste_is_recognized_and_judged() -> None:
         assert bundle.paste is not None, name
         found = examine(HostSnapshot(bundle), None, catalog())
 
-        kinds = {one.partition(" (")[0] for one in bundle.paste.recognized}
+        kinds = set(bundle.paste.recognized)
         shown = {f"{one.status} {one.id}" for one in found}
         alarms = {one for one in shown if one.startswith(("fail ", "warn "))}
         assert kinds == listed(expected.kinds), name

@@ -65,7 +65,10 @@ class Redaction:
     def _paste(self, paste: Paste) -> Paste:
         return replace(
             paste,
-            recognized=tuple(self.text(one, PASTED.name) for one in paste.recognized),
+            recognized={
+                name: tuple(self.text(one, PASTED.name) for one in places)
+                for name, places in paste.recognized.items()
+            },
             hosts=tuple(map(self._host, paste.hosts)),
         )
 

@@ -116,7 +116,7 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle:
         hosts |= splitter.hosts
         left_out += splitter.left_out
         lines += splitter.lines()
-    return _bundle(parts, lines, host, Paste((), others, tuple(hosts), left_out))
+    return _bundle(parts, lines, host, Paste({}, others, tuple(hosts), left_out))
 
 
 def read_apart(
@@ -140,7 +140,7 @@ def read_apart(
         for name, parts in by_host.items()
         if parts or (len(by_host) <= _MOST_HOSTS and is_known(apart(name)))
     ]
-    rest = Paste((), splitter.others, (), splitter.left_out)
+    rest = Paste({}, splitter.others, (), splitter.left_out)
     if not 1 < len(set(names) - {None}) <= _MOST_HOSTS:
         parts = [("", part) for part in splitter.parts]
         hosts = tuple(splitter.hosts)[: _MOST_HOSTS + 1] if len(names) > _MOST_HOSTS else ()
@@ -157,7 +157,7 @@ def _bundle(
         collected_at=None,
         root=False,
         sections={**sections, PASTED.name: Collected("\n".join(lines))},
-        paste=replace(paste, recognized=tuple(recognized), cut=tuple(_cut(parts))),
+        paste=replace(paste, recognized=recognized, cut=tuple(_cut(parts))),
     )
 
 
@@ -363,15 +363,15 @@ def _any(pattern: re.Pattern[str] | None, lines: Iterable[str]) -> bool:
 
 def _sections(
     parts: Sequence[tuple[str, Part]],
-) -> tuple[Mapping[str, Collected], list[str]]:
+) -> tuple[Mapping[str, Collected], Mapping[str, tuple[str, ...]]]:
     by_section: dict[str, list[Part]] = defaultdict(list)
-    recognized = []
+    recognized: dict[str, tuple[str, ...]] = defaultdict(tuple)
     several_files = len({name for name, _ in parts}) > 1
     for name, part in parts:
         section, said = _section_of(part)
         place = f"{name} " if several_files else ""
         lines = f"line {part.first}" + (f" to {part.last}" if part.last > part.first else "")
-        recognized.append(f"{part.kind.name} ({place}{lines}{said})")
+        recognized[part.kind.name] += (f"{place}{lines}{said}",)
         if section:
             by_section[section].append(part)
     return {name: _collected(name, found) for name, found in by_section.items()}, recognized

@@ -219,7 +219,7 @@ def test_words_before_an_output_are_no_part_of_it(name: str, words: str) -> None
 def test_prose_after_a_marked_line_is_no_part_of_it() -> None:
     found = paste(f"- {XID}\nIt hangs since Monday\n")
 
-    assert found.recognized == ("kernel log (line 1)",)
+    assert found.recognized == {"kernel log": ("line 1",)}
     assert found.others == 1
 
 
@@ -261,7 +261,7 @@ def test_broken_lines_are_counted_where_they_were() -> None:
 
     found = paste(f"{broken}[GeForce RTX 3070 Mobile] [10de:24dd] (rev a1)\n\tKernel modules: x\n")
 
-    assert found.recognized == ("lspci (line 1 to 3)",)
+    assert found.recognized == {"lspci": ("line 1 to 3",)}
 
 
 @pytest.mark.parametrize(
@@ -325,4 +325,4 @@ def test_a_list_that_is_printed_twice_is_of_the_same_cards() -> None:
     ],
 )
 def test_prose_with_marks_has_no_output(text: str) -> None:
-    assert paste(f"{text}\n").recognized == ()
+    assert paste(f"{text}\n").recognized == {}

@@ -58,7 +58,7 @@ def pasted(text: str) -> Bundle:
 
 def recognized(bundle: Bundle) -> list[str]:
     assert bundle.paste is not None
-    return [one.partition(" (")[0] for one in bundle.paste.recognized]
+    return list(bundle.paste.recognized)
 
 
 def xids(bundle: Bundle) -> list[int]:
@@ -69,7 +69,7 @@ def test_outputs_in_any_order_are_recognized_without_their_commands() -> None:
     bundle = pasted(f"{P2P}\n{LOG}\nIt hangs!\n{TABLE}\n{COMMAND_LINE}\n{TOPOLOGY}")
 
     assert recognized(bundle) == [
-        "nvidia-smi topo", "kernel log", "nvidia-smi", "/proc/cmdline", "nvidia-smi topo"
+        "nvidia-smi topo", "kernel log", "nvidia-smi", "/proc/cmdline"
     ]  # fmt: skip
     assert bundle.paste is not None
     assert bundle.paste.others == 1
@@ -252,7 +252,7 @@ def test_grants_of_an_unknown_kind_are_not_judged(before: str) -> None:
 
     assert list(bundle.sections) == ["pasted"]
     assert bundle.paste is not None
-    assert "of reads, writes or NVLink?" in bundle.paste.recognized[0]
+    assert "of reads, writes or NVLink?" in bundle.paste.recognized["nvidia-smi topo"][0]
 
 
 def test_an_error_of_nvidia_smi_is_kept_beside_what_it_said_before() -> None:
