@@ -194,6 +194,12 @@ def test_verbose_counts_what_the_paste_does_not_show(rigops: Rigops) -> None:
     assert not _IDS.search(answer.out)
 
 
+def test_verbose_has_the_act_by_hand_too(rigops: Rigops) -> None:
+    answer = rigops("doctor", "-v", "--from", str(PASTES / "iommu-event-overflow.txt"))
+
+    assert "or by hand: add iommu=pt to the kernel command line" in " ".join(answer.out.split())
+
+
 def test_of_a_log_with_errors_of_another_device_it_is_not_said_that_it_has_none(
     rigops: Rigops, tmp_path: Path
 ) -> None:
