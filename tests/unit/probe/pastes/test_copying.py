@@ -326,3 +326,11 @@ def test_a_list_that_is_printed_twice_is_of_the_same_cards() -> None:
 )
 def test_prose_with_marks_has_no_output(text: str) -> None:
     assert paste(f"{text}\n").recognized == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Sat Jan 31 18:00:00 2026", "PS C:\\Users\\me>", "\u276f ~", "[sudo] password for me: "],
+)
+def test_what_a_terminal_shows_around_an_output_is_no_line_to_judge(line: str) -> None:
+    assert paste(f"{line}\n{XID}\n").others == 0
