@@ -374,7 +374,8 @@ def _sections(
         recognized[part.kind.name] += (f"{place}{lines}{said}",)
         if section:
             by_section[section].append(part)
-    return {name: _collected(name, found) for name, found in by_section.items()}, recognized
+    collected = {name: _collected(name, found) for name, found in by_section.items()}
+    return collected, dict(recognized)
 
 
 def _cut(parts: Sequence[tuple[str, Part]]) -> Iterable[str]:
