@@ -65,9 +65,9 @@ def _lines(host: HostReport, width: int, brevity: _Brevity) -> Iterator[str]:
     well = _well(host)
     statuses = {one.status for one in host.findings if one.status != "skipped"}
     columns = columns_of([one.id for one in shown], statuses)
-    brief = _BRIEF_FIX if brevity.whole_fixes < _MANY else None
+    whole = brevity.whole_fixes
     groups = list(
-        finding_lines(host, shown, columns, width, most_whole=brevity.whole_fixes, most_lines=brief)
+        finding_lines(host, shown, columns, width, most_whole=whole, most_lines=_BRIEF_FIX)
     )
     for lines in groups[: brevity.findings]:
         yield from lines
