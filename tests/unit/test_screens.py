@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_HOUR = ROOT / "docs/first-hour.md"  # a test of the lab compares it
+PASTES = ROOT / "tests/fixtures/pastes"
 PAGES = ("README.md", *(f"docs/{one.name}" for one in sorted((ROOT / "docs").glob("*.md"))))
 _BLOCK = re.compile(r"^```\n\$ (rigops .*)\n((?:(?!```).*\n)+)```$", re.MULTILINE)
 
@@ -22,7 +23,10 @@ def screens(path: Path) -> list[tuple[str, str]]:
 
 
 def printed(command: str, folder: Path) -> list[str]:
-    """All that it was recorded to print; of others what it prints beside the README's inventory."""
+    """All that it was recorded to print; of others what it prints beside the README's inventory.
+
+    Or beside the pastes of the tests.
+    """
     if recorded := [text for known, text in screens(FIRST_HOUR) if known == command]:
         return recorded
     (text,) = re.findall(
@@ -32,7 +36,7 @@ def printed(command: str, folder: Path) -> list[str]:
     (folder / "inventory.py").write_text(mistaken if command == "rigops ssh-config" else text)
     done = subprocess.run(
         [sys.executable, "-m", *command.split()],
-        cwd=folder,
+        cwd=PASTES if " --from " in command else folder,
         capture_output=True,
         text=True,
         check=False,

@@ -12,6 +12,7 @@ Status = Literal["fail", "warn", "unknown", "info", "ok", "skipped"]
 FixKind = Literal["apply", "apply+reboot", "bios", "hands", "buy", "accept"]
 
 HOST = "host"
+UNKNOWN_CARD = "gpu unknown"
 
 
 @dataclass(frozen=True)

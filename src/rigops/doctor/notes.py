@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +37,8 @@ _ASKED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _SLOW_LOGIN_S: Final = 1.0
 _SHOWN: Final = 60
+_KNOWN_ALONE: Final = "no output is recognized: known lines alone are judged"
+_MOST_PIECES: Final = 4  # of one output
 
 
 def of_bundle(bundle: Bundle) -> list[str]:
@@ -44,24 +46,25 @@ def of_bundle(bundle: Bundle) -> list[str]:
 
 
 def of_paste(paste: Paste) -> list[str]:
-    places: dict[str, list[str]] = defaultdict(list)
-    for one in paste.recognized:
-        name, _, place = one.removesuffix(")").partition(" (")
-        places[name] += [place.removeprefix("line ") if places[name] else place]
-    outputs = ", ".join(f"{name} ({', '.join(lines)})" for name, lines in places.items())
-    found = [f"recognized: {outputs}"] if outputs else []
+    outputs = ", ".join(f"{name} ({_pieces(places)})" for name, places in paste.recognized.items())
+    others = "1 other line is" if paste.others == 1 else f"{paste.others} other lines are"
+    rest = f"; {others} judged only if known" if paste.others else ""
+    found = [f"recognized: {outputs}{rest}" if outputs else _KNOWN_ALONE]
     if paste.left_out:
         kept = f"of each file the last {MOST_LINES} are read"
         found.append(f"left out: {paste.left_out} lines at the beginning; {kept}")
-    if others := paste.others:
-        lines = f"{len(others)} lines, the first is" if len(others) > 1 else "one line,"
-        found.append(f"not recognized: {lines} {others[0]}")
     if len(paste.hosts) > 1:
         found.append(
             f"prompts of several hosts ({', '.join(paste.hosts)}), judged as one machine; "
             "give doctor each file for itself"
         )
     return found
+
+
+def _pieces(places: Sequence[str]) -> str:
+    left = len(places) - _MOST_PIECES
+    first, *others = places if left <= 1 else (*places[:_MOST_PIECES], f"and {left} more pieces")
+    return ", ".join((first, *(one.removeprefix("line ") for one in others)))
 
 
 def command_for_more(

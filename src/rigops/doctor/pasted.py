@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.probe.registry import PASTED
+from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.pasted import SECTION as ALL_LINES
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 NOT_DECIDED: Final = "no output in the paste decides it"
 _NOTHING: Final = "nothing in this paste can be judged"
-_PROGRAMS: Final = frozenset(section.name for section in PASTED) - {ALL_LINES.name}
+# Outputs of which each is the whole answer to one question: people paste them to have it judged.
+_ANSWERS: Final = frozenset(
+    {section.name for section in PASTED} - {ALL_LINES.name} | {P2P_READ.name}
+)
 
 
 def judged(bundle: Bundle, found: Sequence[tuple[Check, Finding]]) -> list[tuple[Check, Finding]]:
@@ -47,5 +51,5 @@ def _judged(bundle: Bundle, check: Check, finding: Finding) -> Finding:
 def _is_pasted(bundle: Bundle, check: Check, finding: Finding) -> bool:
     """Whether what cannot be judged is in the paste."""
     is_cut = bundle.paste is not None and bool(bundle.paste.cut) and check.id == "gpu.count"
-    of_programs = _PROGRAMS.intersection(section.name for section in check.needs)
-    return is_cut or bool(of_programs.intersection(bundle.sections) and finding.evidence)
+    answers = _ANSWERS.intersection(section.name for section in check.needs)
+    return is_cut or bool(answers.intersection(bundle.sections) and finding.evidence)

@@ -15,6 +15,7 @@ from typing import Final
 from rigops import json_fields, regular_file
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError, UsageError, usage_error
+from rigops.json_dataclass import from_json, to_json
 
 SCHEMA: Final = "rigops.bundle/1"
 META: Final = "meta.json"
@@ -46,14 +47,14 @@ class Collected:
 
 @dataclass(frozen=True)
 class Paste:
-    """The recognized parts of copied outputs, and the other lines.
+    """Where outputs are recognized in copied text, by their names, and how many lines are in none.
 
     `hosts`: whose prompts are in it. `left_out`: how many lines of its beginning were not read.
     `cut`: recognized outputs that name cards and end before their end.
     """
 
-    recognized: tuple[str, ...]
-    others: tuple[str, ...] = ()
+    recognized: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    others: int = 0
     hosts: tuple[str, ...] = ()
     left_out: int = 0
     cut: tuple[str, ...] = ()
@@ -85,6 +86,7 @@ class Bundle:
                 name: {"rc": one.rc, "ms": one.ms, "root": one.root, "timed_out": one.timed_out}
                 for name, one in sections.items()
             },
+            **({"paste": to_json(self.paste)} if self.paste else {}),
         }
         texts = {
             name: one.text.encode("utf-8", "replace") for name, one in sorted(sections.items())
@@ -157,7 +159,7 @@ def assemble(
         contents[key] = content
         if name in incomplete:
             incomplete_names.add(key)
-    meta = _meta(contents.pop(META, None), place)
+    meta, paste = _meta(contents.pop(META, None), place)
     about = _object(meta.get("sections"))
     sections = {
         name: _collected(
@@ -181,6 +183,7 @@ def assemble(
         collected_at=collected_at if isinstance(collected_at, str) else None,
         root=meta.get("root") is True,
         sections=sections,
+        paste=paste,
     )
 
 
@@ -201,18 +204,21 @@ def _content(path: Path) -> bytes:
         raise usage_error(message=message, file=str(path), fix=fix) from error
 
 
-def _meta(content: bytes | None, place: str) -> dict[str, object]:
+def _meta(content: bytes | None, place: str) -> tuple[dict[str, object], Paste | None]:
     if content is None:
-        return {}
+        return {}, None
     text = content.decode("utf-8", "replace")
     try:
         fields = json_fields.parse(text, place=META, fix=_FIX)
         if fields.raw("schema") is not None:
             fields.require_schema(SCHEMA)
+        pasted = fields.nested_or_none("paste")
+        paste = from_json(Paste, pasted) if pasted else None
     except RigopsError as error:
         file = f"{place}/{META}"
         raise UsageError(replace(problem, file=file) for problem in error.problems) from error
-    return {name: fields.raw(name) for name in ("host", "collected_at", "root", "sections")}
+    named = ("host", "collected_at", "root", "sections")
+    return {name: fields.raw(name) for name in named}, paste
 
 
 def _within_budget(one: Collected) -> Collected:

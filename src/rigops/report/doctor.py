@@ -183,10 +183,14 @@ def _counts(hosts: Sequence[HostReport]) -> str:
     ]
     to_fix = ", ".join(piece for piece in pieces if piece)
     unknown = sum(one.status == "unknown" for host in hosts for one in host.findings)
+    in_all = f"{len(hosts)} hosts: {counts}."
+    if len(hosts) == 1:  # of a paste, the page begins with it
+        in_all = "" if hosts[0].is_paste else f"1 host: {statuses[0]}."
+    is_advised = any(one.fix for host in hosts if host.is_paste for one in host.findings)
     parts = [
-        f"1 host: {statuses[0]}." if len(hosts) == 1 else f"{len(hosts)} hosts: {counts}.",
+        in_all,
         f"To fix: {to_fix}." if to_fix else "",
-        "" if to_fix or any(host.error for host in hosts) else "Nothing to fix.",
+        "" if to_fix or is_advised or any(host.error for host in hosts) else "Nothing to fix.",
         f"{unknown} check{'s' * (unknown != 1)} could not be judged." if unknown else "",
     ]
     return " ".join(part for part in parts if part)

@@ -91,10 +91,10 @@ def opening_lines(host: HostReport, width: int) -> Iterator[str]:
     yield from head_lines(host, width)
     if host.error and host.error.fix:
         yield from wrapped(f"fix: {host.error.fix}", width, "  ", hanging="     ")
-    yield from _notes(host, width)
+    yield from note_lines(host, width)
 
 
-def _notes(host: HostReport, width: int) -> Iterator[str]:
+def note_lines(host: HostReport, width: int) -> Iterator[str]:
     notes = []
     for words, same in grouped(host.notes, lambda note: note.partition(" ")[2]).items():
         others = f" and {len(same) - 1} more" if len(same) > 1 else ""
@@ -126,7 +126,7 @@ def detail_lines(host: HostReport, width: int) -> Iterator[str]:
     # Findings that read the same for several cards are shown once.
     same = grouped(shown, lambda one: (one.id, one.status, one.summary, one.fix and one.fix.text))
     for alike in same.values():
-        yield from _finding(alike, width)
+        yield from _finding(alike, width, for_strangers=host.is_paste)
     for status in () if host.is_paste else _QUIET:
         ids = list(dict.fromkeys(one.id for one in host.findings if one.status == status))
         if ids:
@@ -136,7 +136,7 @@ def detail_lines(host: HostReport, width: int) -> Iterator[str]:
         yield f"  skipped {skipped} checks, of which the paste shows nothing"
 
 
-def _finding(alike: Sequence[Finding], width: int) -> Iterator[str]:
+def _finding(alike: Sequence[Finding], width: int, *, for_strangers: bool) -> Iterator[str]:
     finding = alike[0]
     subjects = ", ".join(one.subject for one in alike if one.subject != HOST)
     about = f"{subjects}: " if subjects else ""
@@ -153,6 +153,8 @@ def _finding(alike: Sequence[Finding], width: int) -> Iterator[str]:
         yield from _wrapped(f"why: {finding.why}", width)
     if finding.fix:
         yield from _fix(finding.fix, width)
+        if for_strangers and finding.fix.by_apply and finding.fix.by_hand:
+            yield from _wrapped(f"or by hand: {finding.fix.by_hand}", width)
 
 
 def _led(status: str, lead: str, text: str, width: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rigops.doctor.finding import HOST
+from rigops.doctor.finding import HOST, UNKNOWN_CARD
 from rigops.python_literal import literal
 from rigops.report.doctor_details import colored
 from rigops.report.words import grouped, wrapped
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
     from rigops.doctor.host_report import HostReport
 
-_WIDEST_ID: Final = 16
+_WIDEST_ID: Final = 18
 _TAG_COLUMN: Final = 46  # after the start of a summary
 _GPU: Final = "gpu "
+_ON_THE_BUS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 # Up to a full stop or semicolon between words, but for those in a command, brackets or a name.
 _FIRST_SENTENCE: Final = re.compile(
     r"(?:`[^`]*`|\([^()]*\)|\b(?:Co|Corp|Inc|Ltd)\.|[.;](?! |$)|[^.;])*"
@@ -58,11 +59,15 @@ def folded_checks(findings: Iterable[Finding]) -> list[Finding]:
     return shown
 
 
-class _Length(NamedTuple):
-    """Of a fix: all of it, or the first sentence; how many lines at `most`."""
+class _Form(NamedTuple):
+    """Of a fix: all of it, or the first sentence; how many lines at `most`.
+
+    `for_strangers`: they have no inventory to declare anything in, and act by hand.
+    """
 
     is_whole: bool
     most: int | None
+    for_strangers: bool
 
 
 def columns_of(ids: Iterable[str], statuses: Iterable[str]) -> tuple[int, int]:
@@ -86,11 +91,14 @@ def finding_lines(
     cards = host.facts.get("gpus")
     in_all = len(cards) if isinstance(cards, list) else 0
     fixed_by: dict[str, str] = {}  # by fix: the check below which it is shown
-    groups = grouped(shown, lambda one: (one.id, one.status, _fix(one, alone=False))).values()
+    brief = _Form(is_whole=False, most=most_lines, for_strangers=host.is_paste)
+    groups = grouped(
+        shown, lambda one: (one.id, one.status, _fix(one, brief, alone=False))
+    ).values()
     for place, alike in enumerate(groups):
         same_as = fixed_by.setdefault(fix_key(alike[0]), alike[0].id)
-        length = _Length(place < most_whole, None if place < most_whole else most_lines)
-        yield list(_findings(alike, in_all, columns, width, same_as, length=length))
+        form = brief._replace(is_whole=True, most=None) if place < most_whole else brief
+        yield list(_findings(alike, in_all, columns, width, same_as, form=form))
 
 
 def _findings(
@@ -100,7 +108,7 @@ def _findings(
     width: int,
     same_as: str,
     *,
-    length: _Length,
+    form: _Form,
 ) -> Iterator[str]:
     """Those of one check with one fix: a line for each summary, and one for the fix.
 
@@ -109,20 +117,24 @@ def _findings(
     status, check = alike[0].status, alike[0].id
     margin = " " * (sum(columns) + 6)
     lead = f"  {status:<{columns[0]}}  {check:<{columns[1]}}"
-    for same in grouped(alike, lambda one: _without_address(one, one.summary)).values():
+    for same in grouped(alike, lambda one: one.summary.replace(_address(one), "")).values():
         text = _folded(same, in_all)
         first, *rest = wrapped(f"{lead}  {text}", width, "", hanging=margin)
         yield first.replace(status, colored(status, status), 1)
         yield from rest
     is_alone = len({one.subject for one in alike}) == 1
-    if fix := _fix(alike[0], alone=is_alone, is_whole=length.is_whole):
+    if fix := _fix(alike[0], form, alone=is_alone):
         shown = fix if same_as == check else (f"as for {same_as}", "")
-        yield from _fix_lines(*shown, width, margin, length.most)
+        yield from _fix_lines(*shown, width, margin, form.most)
 
 
 def _fix_lines(text: str, tag: str, width: int, margin: str, most: int | None) -> list[str]:
-    room = width - len(tag) - 1 if most else width
-    lines = wrapped(f"fix: {text}", room, margin, hanging=" " * len("fix: "), most=most)
+    hanging = " " * len("fix: ")
+    lines = wrapped(f"fix: {text}", width, margin, hanging=hanging)
+    if most and (len(lines) > most or len(lines[-1]) + 1 + len(tag) > width):
+        rest = " ".join(line.strip() for line in lines[most - 1 :])
+        last = wrapped(rest, width - len(tag) - 1, f"{margin}{hanging}", most=1)
+        lines = [*lines[: most - 1], *last]
     column = len(margin) + _TAG_COLUMN
     if tag and len(lines) == 1 and column + len(tag) <= width:
         lines[0] = lines[0].ljust(column - 1)
@@ -135,18 +147,23 @@ def _fix_lines(text: str, tag: str, width: int, margin: str, most: int | None) -
 
 def _folded(same: Sequence[Finding], in_all: int) -> str:
     subjects = list(dict.fromkeys(one.subject for one in same if one.subject != HOST))
+    summary, address = same[0].summary, _address(same[0])
     if len(subjects) <= 1:
-        return about(same[0]) + same[0].summary
-    summary = _without_address(same[0], same[0].summary)
+        return about(same[0]) + summary
     if not all(subject.startswith(_GPU) for subject in subjects):
+        if address and address in summary:
+            return summary.replace(address, ", ".join(dict.fromkeys(map(_address, same))))
         return f"{summary} ({', '.join(subjects)})"
+    summary = _without_address(same[0], summary)
     named = "" if len(subjects) == in_all else f": {', '.join(map(_short, subjects))}"
     return f"{summary} ({len(subjects)} of {in_all or '?'} GPUs{named})"
 
 
 def about(finding: Finding) -> str:
+    """The subject, where the summary does not name it."""
     subject = finding.subject
-    if subject == HOST:
+    address = _address(finding)
+    if subject in {HOST, UNKNOWN_CARD} or (address and address in finding.summary):
         return ""
     return f"GPU {_short(subject)}: " if subject.startswith(_GPU) else f"{subject}: "
 
@@ -155,12 +172,18 @@ def _short(subject: str) -> str:
     return subject.removeprefix(_GPU).removeprefix("0000:")
 
 
+def _address(finding: Finding) -> str:
+    """Of the device on the bus that is its subject; or empty."""
+    found = _ON_THE_BUS.search(finding.subject)
+    return found[0] if found else ""
+
+
 def _without_address(finding: Finding, text: str) -> str:
-    is_card = finding.subject.startswith(_GPU)
-    return text.replace(finding.subject.removeprefix(_GPU), "GPU") if is_card else text
+    address = _address(finding)
+    return text.replace(address, "GPU") if address and finding.subject.startswith(_GPU) else text
 
 
-def _fix(finding: Finding, *, alone: bool, is_whole: bool = False) -> tuple[str, str] | None:
+def _fix(finding: Finding, form: _Form, *, alone: bool) -> tuple[str, str] | None:
     """The fix, and its kind; not `alone`: as for any card."""
     if finding.fix is None:
         return None
@@ -168,9 +191,11 @@ def _fix(finding: Finding, *, alone: bool, is_whole: bool = False) -> tuple[str,
     if fix.by_apply and fix.is_declared:
         return "rigops apply", "(reboot)" if fix.kind == "apply+reboot" else ""
     if fix.by_apply and fix.declare:
-        text = ", ".join(f'"{key}": {literal(value)}' for key, value in fix.declare.items())
-    else:
-        text = fix.text if is_whole else _first_sentence(fix.text)
+        declared = ", ".join(f'"{key}": {literal(value)}' for key, value in fix.declare.items())
+        if form.for_strangers and fix.by_hand:
+            return _part(fix.by_hand, form), f"(or declare {declared})"
+        return declared, f"({_BY[fix.kind]})"
+    text = _part(fix.text, form)
     return text if alone else _without_address(finding, text), f"({_BY[fix.kind]})"
 
 
@@ -180,6 +205,8 @@ def fix_key(finding: Finding) -> str:
     return f"{fix.text} {fix.declare}" if fix and fix.text else finding.id
 
 
-def _first_sentence(text: str) -> str:
+def _part(text: str, form: _Form) -> str:
+    if form.is_whole:
+        return text
     sentence = text[: _FIRST_SENTENCE.match(text).end()]  # type: ignore[union-attr]  # of any text
     return sentence if len(sentence) >= len(text.rstrip(".")) else f"{sentence} …"

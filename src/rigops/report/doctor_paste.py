@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rigops.report.doctor_details import colored, opening_lines
+from rigops.report.doctor_details import colored, head_lines, note_lines
 from rigops.report.doctor_findings import by_urgency, columns_of, finding_lines, folded_checks
 from rigops.report.words import grouped, wrapped
 
@@ -60,32 +60,35 @@ def _page(host: HostReport, width: int, room: int) -> list[str]:
 
 
 def _lines(host: HostReport, width: int, brevity: _Brevity) -> Iterator[str]:
-    yield from opening_lines(host, width)
+    yield from head_lines(host, width)
     shown = folded_checks(one for one in by_urgency(host) if one.status not in {"ok", "skipped"})
     well = _well(host)
     statuses = {one.status for one in host.findings if one.status != "skipped"}
-    columns = columns_of([*(one.id for one in shown), *well], statuses)
-    brief = _BRIEF_FIX if brevity.whole_fixes < _MANY else None
+    columns = columns_of([one.id for one in shown], statuses)
+    whole = brevity.whole_fixes
     groups = list(
-        finding_lines(host, shown, columns, width, most_whole=brevity.whole_fixes, most_lines=brief)
+        finding_lines(host, shown, columns, width, most_whole=whole, most_lines=_BRIEF_FIX)
     )
     for lines in groups[: brevity.findings]:
         yield from lines
     if left := len(groups[brevity.findings :]):
         yield f"  and {left} more finding{'s' * (left != 1)}: add -v"
     most = 1 if statuses & {"fail", "warn"} else brevity.well
-    margin = " " * (sum(columns) + 6)
+    lead = f"  {'ok':<{columns[0]}}  "
     for output, text in well.items() if brevity.well else ():
-        lead = f"  {'ok':<{columns[0]}}  {output:<{columns[1]}}  "
-        first, *rest = wrapped(f"{lead}{text}", width, "", hanging=margin, most=most)
+        line = f"{lead}{output}: {text}"
+        first, *rest = wrapped(line, width, "", hanging=" " * len(lead), most=most)
         yield first.replace("ok", colored("ok", "ok"), 1)
         yield from rest
+    yield from note_lines(host, width)
 
 
 def _well(host: HostReport) -> dict[str, str]:
     """What is ok, by the output that was judged."""
+    from rigops.probe.pastes.kinds import NAMES  # noqa: PLC0415 - for pastes only
+
     well = [one for one in host.findings if one.status == "ok"]
-    by_output = grouped(well, lambda one: one.judged_by.removesuffix("-xml"))
+    by_output = grouped(well, lambda one: NAMES.get(one.judged_by, one.judged_by))
     return {
         output: "; ".join(_without_repeats([one.summary for one in alike]))
         for output, alike in by_output.items()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 PASTES: Final = Path(__file__).parents[2] / "fixtures/pastes"
 _IDS: Final = re.compile(r"(?:[a-z0-9]+\.[a-z0-9_]+, ){2}")
 _ONE_PAGE: Final = 60  # lines
+_FINDING: Final = re.compile(r"  (fail|unknown|warn|info|ok) +\S")
+_WORST_FIRST: Final = ("fail", "unknown", "warn", "info", "ok")
 
 
 def said(rigops: Rigops, path: Path) -> list[str]:
@@ -39,7 +41,7 @@ def is_paste(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("folder", [PASTES, CORPUS], ids=["fixtures", "corpus"])
-def test_a_paste_is_answered_on_one_page_without_a_list_of_ids(
+def test_a_paste_is_answered_on_one_page_the_worst_first_and_without_a_list_of_ids(
     rigops: Rigops, folder: Path
 ) -> None:
     for path in texts(folder):
@@ -49,6 +51,10 @@ def test_a_paste_is_answered_on_one_page_without_a_list_of_ids(
         assert not [line for line in lines if _IDS.search(line)], path
         if len(path.read_bytes().splitlines()) <= _ONE_PAGE:
             assert len(lines) <= 20, path
+        for page in "\n".join(lines).split("\n\n")[:-1]:
+            statuses = [found[1] for one in page.splitlines() if (found := _FINDING.match(one))]
+            assert statuses == sorted(statuses, key=_WORST_FIRST.index), path
+            assert _FINDING.match(page.splitlines()[1]), path
 
 
 @pytest.mark.parametrize(
@@ -141,11 +147,58 @@ def test_a_fix_is_whole_and_the_versions_stand_in_the_summary(rigops: Rigops) ->
     assert "fix: reboot: `systemctl reboot`; the module of the new version is" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "shown", "absent"),
+    [
+        # A stranger has no inventory: what to do by hand comes first.
+        ("iommu-event-overflow", 'and reboot (or declare "kernel_args": ["iommu=pt"])', "1 host:"),
+        ("dmar-no-pasid", "known here at 0000:41:00.0, 0000:c1:00.0 once", "/sys/bus/pci"),
+        ("rm-init-of-old-driver", "gpu.init the driver could not start this card", "GPU unknown"),
+        ("mixed-hang-report-github", "ok /proc/cmdline: nothing on", "kernel-log"),
+        ("mixed-hang-report-github", "4 other lines are judged only if known", "not recognized"),
+        ("apt-unmet", "known lines alone are judged", "not recognized"),
+        ("nccl-tests-with-p2p-disabled", "nccl-tests (line 3 to 7), NCCL's log (line 8", "-log "),
+    ],
+)
+def test_a_page_has_no_codes_and_says_nothing_twice(
+    rigops: Rigops, name: str, shown: str, absent: str
+) -> None:
+    text = " ".join(" ".join(said(rigops, PASTES / f"{name}.txt")).split())
+
+    assert shown in text
+    assert absent not in text
+
+
+def test_beside_advice_it_is_not_said_that_there_is_nothing_to_fix(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "post.txt").write_text("torch.OutOfMemoryError: CUDA out of memory.\n")
+
+    lines = said(rigops, tmp_path / "post.txt")
+
+    assert any("fix: " in line for line in lines)
+    assert not [line for line in lines if "Nothing to fix" in line]
+
+
+def test_an_output_in_many_pieces_is_named_once_and_briefly(rigops: Rigops, tmp_path: Path) -> None:
+    (tmp_path / "post.txt").write_text("[    1.0] usb 1-1: new device\nWell.\n" * 30)
+
+    text = " ".join(" ".join(said(rigops, tmp_path / "post.txt")).split())
+
+    assert "kernel log (line 1, 3, 5, 7, and 26 more pieces); 30 other lines" in text
+
+
 def test_verbose_counts_what_the_paste_does_not_show(rigops: Rigops) -> None:
     answer = rigops("doctor", "-v", "--from", str(PASTES / "healthy-log.txt"))
 
     assert re.search(r"skipped \d+ checks, of which the paste shows nothing", answer.out)
     assert not _IDS.search(answer.out)
+
+
+def test_verbose_has_the_act_by_hand_too(rigops: Rigops) -> None:
+    answer = rigops("doctor", "-v", "--from", str(PASTES / "iommu-event-overflow.txt"))
+
+    assert "or by hand: add iommu=pt to the kernel command line" in " ".join(answer.out.split())
 
 
 def test_of_a_log_with_errors_of_another_device_it_is_not_said_that_it_has_none(
@@ -182,3 +235,57 @@ def test_a_known_line_of_the_users_catalog_that_no_check_would_show_is_refused(
         assert answer.code == 2
         assert "ours.toml: our-riser.finding = pci.widht: a known line is of no check" in answer.err
         assert "did you mean 'pci.width'?" in answer.err
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mixed-hang-report-github", "mixed-two-hosts-proxmox", "healthy-log", "topo-cut-in-table"],
+)
+@pytest.mark.parametrize("saved", ["saved", "saved.tar.gz"])
+def test_a_saved_paste_is_judged_and_shown_as_before(rigops: Rigops, name: str, saved: str) -> None:
+    source = str(PASTES / f"{name}.txt")
+
+    before = rigops("doctor", "--from", source, "--save", saved, "--raw")
+    after = rigops("doctor", "--from", saved)
+
+    assert after.out.replace(f"--from {saved}", f"--from {source}") == before.out
+    assert after.code == before.code
+    documents = [rigops("doctor", "--from", one, "--json").json() for one in (source, saved)]
+    hosts, again = ({one["host"]: one for one in found["hosts"]} for found in documents)
+    for host in (*hosts.values(), *again.values()):
+        del host["duration_ms"]
+    assert again == hosts
+
+
+def test_a_paste_saved_without_names_is_judged_as_a_paste_and_names_nobody(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "post.txt").write_text(
+        "asked by hannelore@basement\nhannelore@basement:~$ dmesg\n"
+        "NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.\n"
+    )
+
+    before = rigops("doctor", "--from", "post.txt", "--save", "saved")
+    after = rigops("doctor", "--from", "saved")
+
+    assert len(after.out.splitlines()) == len(before.out.splitlines())
+    assert "recognized: kernel log (line 3)" in after.out
+    meta = (tmp_path / "saved/meta.json").read_text()
+    assert not [one for one in ("hannelore", "basement") if one in f"{meta}{after.out}"]
+
+
+def test_a_line_that_says_something_is_found_below_the_prompt_of_each_host(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "post.txt").write_text(
+        "me@head:~$ uname -r\n6.1.0-18-amd64\n"
+        "me@worker:~$ sudo apt install nvtop\n"
+        "E: dpkg was interrupted, you must manually run 'sudo dpkg --configure -a' to correct "
+        "the problem.\n"
+        "me@laptop:~$ ls\ntrain.py\n"
+    )
+
+    hosts = rigops("doctor", "--from", "post.txt", "--json").json()["hosts"]
+
+    assert [one["host"] for one in hosts] == ["head", "worker"]
+    assert hosts[1]["status"] == "fail"

@@ -352,7 +352,7 @@ def test_a_paste_is_recognized_and_judged() -> None:
         assert bundle.paste is not None, name
         found = examine(HostSnapshot(bundle), None, catalog())
 
-        kinds = {one.partition(" (")[0] for one in bundle.paste.recognized}
+        kinds = set(bundle.paste.recognized)
         shown = {f"{one.status} {one.id}" for one in found}
         alarms = {one for one in shown if one.startswith(("fail ", "warn "))}
         assert kinds == listed(expected.kinds), name
@@ -393,7 +393,7 @@ def test_prose_is_no_output() -> None:
 
 @pytest.mark.parametrize("name", OF_TWO_HOSTS)
 def test_hosts_that_prompts_name_are_judged_for_themselves(name: str) -> None:
-    found = read_all(FOLDER / f"{name}.txt", is_known=lambda _: True)
+    found = read_all(FOLDER / f"{name}.txt")
 
     assert {bundle.host: alarms(bundle) for bundle in found} == OF_TWO_HOSTS[name]
 

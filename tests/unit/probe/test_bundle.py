@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.errors import RigopsError, UsageError
-from rigops.probe.bundle import Bundle, Collected
+from rigops.probe.bundle import Bundle, Collected, Paste
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.snapshot import HostSnapshot
@@ -25,6 +25,7 @@ def test_a_written_bundle_reads_the_same(tmp_path: Path) -> None:
             "uname": Collected(answers.UNAME, ms=12, root=True),
             "nvidia-smi-p2p-read": Collected("", rc=124, timed_out=True),
         },
+        paste=Paste({"uname -a": ("line 1",)}, 2, ("rig",), 3, ("nvidia-smi",)),
     )
 
     bundle.write(tmp_path / "taken")
@@ -81,6 +82,13 @@ def test_a_bundle_of_a_newer_rigops_says_so(tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_text('{"schema": "rigops.bundle/2"}')
 
     with pytest.raises(RigopsError, match="newer rigops"):
+        Bundle.read(tmp_path)
+
+
+def test_a_paste_of_another_shape_is_named(tmp_path: Path) -> None:
+    (tmp_path / "meta.json").write_text('{"paste": {"recognized": "all"}}')
+
+    with pytest.raises(UsageError, match="paste: recognized is 'all', expected an object"):
         Bundle.read(tmp_path)
 
 

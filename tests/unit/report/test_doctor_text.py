@@ -168,7 +168,7 @@ def test_some_of_the_cards_are_named() -> None:
 
     assert lines(several)[1] == "  warn  pwr.limit  hot (2 of 3 GPUs: 42:00.0, 43:00.0)"
     assert lines(one)[1:3] == [
-        "  warn  pwr.limit  GPU 0a:00.0: hot, 0000:0a:00.0",
+        "  warn  pwr.limit  hot, 0000:0a:00.0",
         "                   fix: `smi -i 0000:0a:00.0`                    (by hand)",
     ]
 

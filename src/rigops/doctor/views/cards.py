@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rigops.doctor import views
 from rigops.doctor.examined import once
-from rigops.doctor.finding import Evidence, Finding
+from rigops.doctor.finding import UNKNOWN_CARD, Evidence, Finding
 from rigops.inventory.spec.choice import choose, uuids_of
 from rigops.probe import lost_cards as lost
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -71,7 +71,7 @@ def subject_of(examined: Examined, address: str | None) -> str:
     """Of a line of the driver, which may name no card."""
     if address is None and views.gpu_count(examined) == len(examined.cards) == 1:
         return examined.cards[0].subject
-    return f"gpu {address or 'unknown'}"
+    return f"gpu {address}" if address else UNKNOWN_CARD
 
 
 def answers(examined: Examined, subject: str) -> bool:
@@ -81,7 +81,7 @@ def answers(examined: Examined, subject: str) -> bool:
         return False
     if card := _by_subject(examined).get(subject):
         return card.smi is not None and card.address not in gone
-    is_known = len(examined.cards) == 1 or subject == "gpu unknown"
+    is_known = len(examined.cards) == 1 or subject == UNKNOWN_CARD
     return is_known and all(card.smi and card.address not in gone for card in examined.cards)
 
 

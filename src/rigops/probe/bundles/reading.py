@@ -157,7 +157,8 @@ def _of_file(
             raise UsageError(problem) from error
     _refuse_what_is_known(beginning, place)
     with opened() as file:
-        found = _pasted(BoundedReader(file, most=MOST_PASTED), place=place, host=host)
+        pasted = _content_of_paste(BoundedReader(file, most=MOST_PASTED), place)
+    found = pastes.read_apart(pasted, host=host, is_known=is_known)
     if not any(_is_recognized(one) or is_known(one) for one in found):
         raise _none(place, _CUT_SHORT if is_incomplete else _NO_BUNDLE)
     return found
@@ -175,14 +176,13 @@ def _refuse_what_is_known(beginning: bytes, place: str) -> None:
             raise usage_error(message=message, file=place, accepted=_ACCEPTED, fix=fix)
 
 
-def _pasted(reader: BoundedReader, *, place: str, host: str) -> list[Bundle]:
+def _content_of_paste(reader: BoundedReader, place: str) -> bytes:
     try:
-        content = b"".join(reader.pieces())
+        return b"".join(reader.pieces())
     except TooLongError as error:
         message = f"longer than {MOST_PASTED >> 20} MiB"
         fix = "Keep the part that matters, such as the end of a log."
         raise usage_error(message=message, file=place, fix=fix) from error
-    return pastes.read_apart(content, host=host)
 
 
 def _until_too_long(reader: BoundedReader) -> Iterator[bytes]:

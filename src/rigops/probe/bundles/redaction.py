@@ -15,9 +15,10 @@ from rigops.probe.bundles import evidence, names
 from rigops.probe.bundles.pseudonyms import Pseudonyms, is_pseudonym
 from rigops.probe.bundles.shapes import Shapes, users_in, without_secrets
 from rigops.probe.sections.identity import SECTION as IDENTITY
+from rigops.probe.sections.pasted import SECTION as PASTED
 
 if TYPE_CHECKING:
-    from rigops.probe.bundle import Bundle
+    from rigops.probe.bundle import Bundle, Paste
     from rigops.probe.bundles.pseudonyms import WordKind
 
 _SERIAL_LENGTH: Final = 8
@@ -58,6 +59,17 @@ class Redaction:
                 for name, one in bundle.sections.items()
                 if name != IDENTITY.name  # nothing but names, and no check reads it
             },
+            paste=bundle.paste and self._paste(bundle.paste),
+        )
+
+    def _paste(self, paste: Paste) -> Paste:
+        return replace(
+            paste,
+            recognized={
+                name: tuple(self.text(one, PASTED.name) for one in places)
+                for name, places in paste.recognized.items()
+            },
+            hosts=tuple(map(self._host, paste.hosts)),
         )
 
     def text(self, text: str, section: str = "") -> str:

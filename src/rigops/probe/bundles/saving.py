@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import atomic_file
 from rigops.errors import usage_error
+from rigops.probe.bundle import MOST_BYTES
 
 if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle
@@ -49,6 +50,14 @@ def save_all(bundles: Sequence[Bundle], path: Path) -> Path:
 
 def _write(path: Path, tree: Tree, collected_at: str | None) -> Path:
     refuse_to_overwrite(path)
+    for name, content in tree.items():
+        if len(content) > MOST_BYTES:
+            raise usage_error(
+                message=f"not written: {name} is longer than {MOST_BYTES >> 20} MiB, which is not "
+                "read back",
+                file=str(path),
+                fix="Keep the part that matters, such as the end of a log.",
+            )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if _is_archive(path):

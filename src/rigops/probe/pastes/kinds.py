@@ -258,6 +258,15 @@ KINDS: Final = (
     LSPCI,
 )  # fmt: skip
 
+# As people call the outputs of a section, where these are of several kinds.
+NAMES: Final[Mapping[str, str]] = {
+    **{kind.section: kind.name for kind in (*KINDS, LOG, NCCL_LOG)},
+    SMI: TABLE.name,
+    "uname": "uname",
+    "kernel-log-previous": LOG.name,
+    **{f"nvidia-smi-p2p-{what}": MATRIX.name for what in ("read", "write", "nvlink", "atomics")},
+}
+
 # The command to type for it. Of these the one is named that would decide most.
 COMMANDS: Final = {
     SMI: "nvidia-smi -q",
@@ -287,12 +296,6 @@ _CERTAIN: Final[Mapping[str, re.Pattern[str] | None]] = {
     LOG.section: re.compile(
         r"NVRM: |[a-z0-9_-]{1,40} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |"
         r"(?:\{[0-9]{1,9}\})?\[Hardware Error\]|INFO: task \S{1,80} blocked"
-    ),
-    "apt-output": re.compile(
-        r"[EW]: |Err:[0-9]|dpkg: error|Errors were encountered|Error! |Sub-process |"
-        r"The following packages have unmet|"
-        r"modprobe: (?:ERROR|FATAL)|ERROR \(dkms|ERROR: (?:Unable|An|Failed) |"
-        r".{1,200}:[0-9]{1,6}:[0-9]{1,6}: (?:fatal )?error: "
     ),
     "bootloader": None,
     "os-release": None,

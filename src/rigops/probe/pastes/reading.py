@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -73,8 +73,8 @@ _LOST: Final = re.compile(
 )
 _TROUBLES: Final = ("ERR!", "Unknown Error", "is lost", "requires reset")
 _MOST_HOSTS: Final = 24  # prompts of more are no prompts
+_NOTHING: Final = Paste()
 _CONTAINER_ID: Final = re.compile(r"[0-9a-f]{12}")
-_SHOWN: Final = 60
 _FRAME: Final = ("+", "\u00b1")  # the second by web pages
 _CERTAIN: Final = {XML: ("<",), JOURNAL: ('"', "{", "}")}
 
@@ -106,7 +106,7 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle:
     """Several files are of one machine."""
     parts: list[tuple[str, Part]] = []
     lines: list[str] = []
-    others: list[str] = []
+    others = 0
     hosts: dict[str, None] = {}
     left_out = 0
     for name, content in files:
@@ -116,29 +116,36 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle:
         hosts |= splitter.hosts
         left_out += splitter.left_out
         lines += splitter.lines()
-    return _bundle(parts, lines, host, Paste((), tuple(others), tuple(hosts), left_out))
+    return _bundle(parts, lines, host, Paste({}, others, tuple(hosts), left_out))
 
 
-def read_apart(content: bytes, *, host: str) -> list[Bundle]:
+def read_apart(
+    content: bytes, *, host: str, is_known: Callable[[Bundle], bool] = lambda _: False
+) -> list[Bundle]:
     """One for each host whose prompt is before an output; for those before any, one of `host`.
 
-    Where that is one host, or more than anybody would copy into one text, it is of one machine.
+    `is_known`: whether its lines say anything where no output follows its prompt. Where that is one
+    host, or more than anybody would copy into one text, it is of one machine.
     """
     splitter = _split(decoded(content))
-    by_host: dict[str | None, list[tuple[str, Part]]] = defaultdict(list)
+    by_host: dict[str | None, list[tuple[str, Part]]] = {one: [] for one in splitter.by_host}
     for part in splitter.parts:
         by_host[part.host].append(("", part))
-    paste = Paste((), tuple(splitter.others), (), splitter.left_out)
-    if not 1 < len(by_host.keys() - {None}) <= _MOST_HOSTS:
-        parts = [("", part) for part in splitter.parts]
-        hosts = tuple(splitter.hosts)[: _MOST_HOSTS + 1] if len(by_host) > _MOST_HOSTS else ()
-        return [_bundle(parts, splitter.lines(), host, replace(paste, hosts=hosts))]
-    return [
-        _bundle(
-            parts, splitter.by_host[name], name or host, replace(paste, others=()) if at else paste
-        )
-        for at, (name, parts) in enumerate(by_host.items())
+
+    def apart(name: str | None, paste: Paste = _NOTHING) -> Bundle:
+        return _bundle(by_host[name], splitter.by_host[name], name or host, paste)
+
+    names = [
+        name
+        for name, parts in by_host.items()
+        if parts or (len(by_host) <= _MOST_HOSTS and is_known(apart(name)))
     ]
+    rest = Paste({}, splitter.others, (), splitter.left_out)
+    if not 1 < len(set(names) - {None}) <= _MOST_HOSTS:
+        parts = [("", part) for part in splitter.parts]
+        hosts = tuple(splitter.hosts)[: _MOST_HOSTS + 1] if len(names) > _MOST_HOSTS else ()
+        return [_bundle(parts, splitter.lines(), host, replace(rest, hosts=hosts))]
+    return [apart(name, _NOTHING if at else rest) for at, name in enumerate(names)]
 
 
 def _bundle(
@@ -150,7 +157,7 @@ def _bundle(
         collected_at=None,
         root=False,
         sections={**sections, PASTED.name: Collected("\n".join(lines))},
-        paste=replace(paste, recognized=tuple(recognized), cut=tuple(_cut(parts))),
+        paste=replace(paste, recognized=recognized, cut=tuple(_cut(parts))),
     )
 
 
@@ -161,6 +168,7 @@ def _split(text: str) -> _Splitter:
     for number, line in enumerate(lines, splitter.left_out + 1):
         splitter.take(number, line)
     splitter.close(is_end=bool(lines) and lines[-1].strip() != "")
+    splitter.parts.sort(key=lambda part: part.first)  # NCCL's lines are among those of others
     return splitter
 
 
@@ -168,7 +176,7 @@ class _Splitter:
     def __init__(self, left_out: int) -> None:
         self.left_out = left_out  # lines: what happened last is at the end
         self.parts: list[Part] = []
-        self.others: list[str] = []
+        self.others = 0  # lines of no output
         self.hosts: dict[str, None] = {}  # that prompts name
         self.by_host: dict[str | None, list[str]] = defaultdict(list)  # all lines
         self._current: Part | None = None
@@ -214,10 +222,7 @@ class _Splitter:
         if kind is JOURNAL and _any(NVBANDWIDTH_JSON.has, current.lines):
             kind = NVBANDWIDTH_JSON
         if kind.has is not None and not _any(kind.has, current.lines):
-            self.others += [
-                _unrecognized(current.first + place, line)
-                for place, line in enumerate(current.lines)
-            ]
+            self.others += len(current.lines)
             return
         current.kind, current.is_last = kind, is_end
         self.parts.append(current)
@@ -285,7 +290,7 @@ class _Splitter:
         if found:
             self._open(number, line, *found)
         elif not is_no_output(line):
-            self.others.append(_unrecognized(number, line))
+            self.others += 1
             if "-p2p" in line and len(set(_LETTER.findall(line))) == 1:
                 self._command = line  # that prose names
 
@@ -356,25 +361,21 @@ def _any(pattern: re.Pattern[str] | None, lines: Iterable[str]) -> bool:
     return pattern is not None and any(map(pattern.match, lines))
 
 
-def _unrecognized(number: int, line: str) -> str:
-    shown = line.strip()
-    return f"line {number}: {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}"
-
-
 def _sections(
     parts: Sequence[tuple[str, Part]],
-) -> tuple[Mapping[str, Collected], list[str]]:
+) -> tuple[Mapping[str, Collected], Mapping[str, tuple[str, ...]]]:
     by_section: dict[str, list[Part]] = defaultdict(list)
-    recognized = []
+    recognized: dict[str, tuple[str, ...]] = defaultdict(tuple)
     several_files = len({name for name, _ in parts}) > 1
     for name, part in parts:
         section, said = _section_of(part)
         place = f"{name} " if several_files else ""
         lines = f"line {part.first}" + (f" to {part.last}" if part.last > part.first else "")
-        recognized.append(f"{part.kind.name} ({place}{lines}{said})")
+        recognized[part.kind.name] += (f"{place}{lines}{said}",)
         if section:
             by_section[section].append(part)
-    return {name: _collected(name, found) for name, found in by_section.items()}, recognized
+    collected = {name: _collected(name, found) for name, found in by_section.items()}
+    return collected, dict(recognized)
 
 
 def _cut(parts: Sequence[tuple[str, Part]]) -> Iterable[str]:

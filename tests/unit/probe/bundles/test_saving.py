@@ -13,7 +13,7 @@ import pytest
 
 from rigops import atomic_file
 from rigops.errors import UsageError
-from rigops.probe.bundle import Bundle
+from rigops.probe.bundle import MOST_BYTES, Bundle, Collected
 from rigops.probe.bundles.reading import read_all
 from rigops.probe.bundles.saving import save, save_all
 from tests.unit.probe import answers
@@ -124,3 +124,13 @@ def test_a_name_that_no_file_can_have_is_not_written(tmp_path: Path) -> None:
 
     assert list(read_all(save(hostile, tmp_path / "rig"))[0].sections) == ["uname"]
     assert sorted(one.name for one in tmp_path.iterdir()) == ["rig"]
+
+
+def test_what_would_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+    text = f"{'x' * 200}\n" * (MOST_BYTES // 200)
+    bundle = Bundle("post", None, root=False, sections={"pasted": Collected(text)})
+
+    with pytest.raises(UsageError, match="not written: pasted is longer than 16 MiB"):
+        save(bundle, tmp_path / "saved")
+
+    assert not list(tmp_path.iterdir())
