@@ -162,6 +162,39 @@ def test_of_a_cause_and_its_effect_the_cause_is_told() -> None:
     assert effect.meaning not in summaries
 
 
+NARROW: Final = "LnkSta:\tSpeed 8GT/s, Width x4 (downgraded)"
+CARD: Final = "01:00.0 VGA compatible controller: NVIDIA Corporation GA102 (rev a1)"
+VFIO: Final = "Kernel driver in use: vfio-pci"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (NARROW, [("warn", "pci.width")]),
+        (f"{CARD}\n\t{NARROW}", []),
+        (f"{NARROW}\nLnkSta: Speed 8GT/s\nLnkSta: Speed 5GT/s", []),  # of a whole machine
+        ("ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+", [("info", "acs.path")]),
+        (f"No devices were found\n{VFIO}", [("info", "gpu.init")]),
+        ("[<0>] os_acquire_mutex+0x38/0x40 [nvidia]", [("warn", "drv.hang")]),
+        (" os_acquire_mutex+0x38/0x40 [nvidia]", [("info", "drv.hang")]),
+        ("Oops: 0000 [#1]\nRIP: 0010:_nv0376rm+0x1/0x4 [nvidia]", [("fail", "drv.hang")]),
+        (
+            "State                 : In Progress\nError 802: system not yet initialized",
+            [("fail", "fabric")],
+        ),
+        (
+            f"{BY_NAME['vfio-no-reset'].example}\n{BY_NAME['host-lockup'].example}",
+            [("fail", "passthrough")],
+        ),
+    ],
+)
+def test_what_stands_beside_a_line_decides_what_it_means(
+    text: str, expected: list[tuple[str, str]]
+) -> None:
+    found = known_lines(Examined(snapshot(text), RigSpec(), load(None)))
+    assert [(one.status, check) for check, several in found.items() for one in several] == expected
+
+
 def test_a_context_changes_a_meaning() -> None:
     row = BY_NAME["nvml-unknown-error"]
     (found,) = told(f"{row.example}\nno-cgroups = true")

@@ -5,8 +5,14 @@ Layouts: pop-os/pop#3363, wilicc/gpu-burn#1, endlessm/linux#131, DualCoder/vgpu_
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
+from rigops.catalog import load
+from rigops.doctor.registry import examine
+from rigops.probe.bundles.reading import read_content
+from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor.examining import checks_of, judge
 from tests.unit.doctor.pcie_rigs import AER, HEALTHY, ONE, OTHER, counters, found, look
 
@@ -78,6 +84,31 @@ def test_a_storm_of_corrected_errors(count: int, every: float, status: str, layo
 
     assert (finding.status, finding.subject) == (status, f"gpu {ONE}")
     assert f"{count} corrected" in finding.summary
+
+
+ALONE: Final = [error(f"pcieport {PORT}"), f"pcieport {PORT}:    [ 6] BadTLP"]
+SEVERAL: Final = f"pcieport {PORT}: AER: Multiple Corrected error received: {PORT}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "every", "others", "status"),
+    [
+        (ALONE * 3, 0.1, 0, "warn"),
+        (ALONE * 3, 60.0, 0, "info"),
+        (ALONE * 2, 0.1, 0, "info"),
+        ([SEVERAL, *ALONE], 0.1, 0, "info"),
+        ([SEVERAL, SEVERAL, *ALONE], 0.1, 0, "warn"),
+        (ALONE * 3, 0.1, 100, "info"),
+    ],
+)
+def test_a_burst_is_a_storm_where_it_is_all_that_was_pasted(
+    lines: list[str], every: float, others: int, status: str
+) -> None:
+    text = log(*lines, *["usb 1-1: new device"] * others, every=every)
+    (bundle,) = read_content(text.encode(), place="post", host="post", is_known=lambda _: True)
+    found = examine(HostSnapshot(bundle), None, load(None))
+
+    assert [one.status for one in found if one.id == CORRECTED] == [status]
 
 
 def test_counters_say_it_better_than_the_log_of_this_boot() -> None:

@@ -61,8 +61,9 @@ def corrected(examined: Examined) -> Finding | list[Finding]:
     such as a replay timer that ran out, are normal. Zeros prove nothing with pci=noaer, which turns
     them off. For the boot before, and where there are no counters, reads `PCIe Bus Error:
     severity=Corrected` in the kernel logs and judges the rate while they came, over ten minutes at
-    least. Errors of other devices do not count; where the ports above the cards are not known, the
-    finding says so and is no failure.
+    least; three within two seconds, where a paste has hardly more, are a warning. Errors of other
+    devices do not count; where the ports above the cards are not known, the finding says so and is
+    no failure.
     """
     read = {one.address for one in examined.snapshot[AER].or_empty.devices}
     counted = _counted(examined, _CORRECTED)
@@ -82,6 +83,8 @@ def _logged_corrected(one: LoggedErrors) -> Finding:
     status: Status = "info"
     if one.count >= _HANDFUL and one.per_minute > _WARN_PER_MINUTE:
         status = "fail" if one.per_minute > _FAIL_PER_MINUTE else "warn"
+    elif one.is_burst:
+        status = "warn"
     return _logged(one, "corrected", status, _WHY_CORRECTED if status != "info" else "")
 
 

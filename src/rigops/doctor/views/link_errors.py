@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
@@ -11,6 +11,7 @@ from rigops.doctor.examined import once
 from rigops.doctor.finding import HOST, Evidence
 from rigops.doctor.views import kernel_logs, pcie
 from rigops.probe import pcie_routes
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
@@ -21,6 +22,9 @@ _NVIDIA: Final = "10de"
 # They may have a card, its sound function or a port; any other driver has a device of its own.
 _DRIVERS: Final = frozenset({"nvidia", "pcieport", "pci", "vfio-pci", "snd_hda_intel"})
 _SHORTEST_S: Final = 600.0  # so that a few errors while a link trains are no storm
+_LINES_OF_ERROR: Final = 8  # at most: the kernel's description of it
+_BURST: Final = 3
+_BURST_S: Final = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +34,25 @@ class LoggedErrors:
     subject: str | None
     errors: tuple[LinkErrors, ...]
     is_previous: bool
-    is_all: bool  # the log has left out no lines
+    is_all: bool  # the log has left out no lines, and each came alone
+    is_excerpt: bool  # a paste of hardly more than these errors, whose rate is not known
 
     @property
     def count(self) -> int:
         """Both ends of a link report the same error."""
-        return max(one.most.count for one in self.errors)
+        return max(map(_count, self.errors))
 
     @property
     def per_minute(self) -> float:
         """While they came."""
         return max(one.most.count * 60 / max(_seconds(one), _SHORTEST_S) for one in self.errors)
+
+    @property
+    def is_burst(self) -> bool:
+        """An excerpt shows several at once: they came in such numbers that it was cut short."""
+        return self.is_excerpt and any(
+            _count(one) >= _BURST and _seconds(one) < _BURST_S for one in self.errors
+        )
 
     @property
     def where(self) -> str:
@@ -83,9 +95,25 @@ def logged(
                 key = (is_previous, not log.left_out, _subject(examined, one, subjects))
                 found.setdefault(key, []).append(one)
     return [
-        LoggedErrors(subject=subject, errors=tuple(errors), is_previous=previous, is_all=is_all)
+        LoggedErrors(
+            subject=subject,
+            errors=tuple(errors),
+            is_previous=previous,
+            is_all=is_all and not any(one.several_at_once for one in errors),
+            is_excerpt=_is_excerpt(examined, errors),
+        )
         for (previous, is_all, subject), errors in found.items()
     ]
+
+
+def _is_excerpt(examined: Examined, errors: Sequence[LinkErrors]) -> bool:
+    lines = examined.snapshot[KERNEL_LOG].or_empty.total_lines
+    most = sum(map(_count, errors)) * _LINES_OF_ERROR
+    return examined.snapshot.bundle.paste is not None and lines <= most
+
+
+def _count(error: LinkErrors) -> int:
+    return error.most.count + error.several_at_once
 
 
 def _cards_of(examined: Examined, log: KernelLog) -> set[str]:

@@ -27,7 +27,7 @@ _LINE: Final = re.compile(
 )
 _ERROR: Final = re.compile(rf"PCIe Bus Error: (?:severity=)?{_SEVERITY}")
 _RECEIVED: Final = re.compile(
-    rf"(?:Multiple )?{_SEVERITY} error (?:message )?(?:rec[a-z]{{0,5}}(?: from|:)? ?"
+    rf"(?P<several>Multiple )?{_SEVERITY} error (?:message )?(?:rec[a-z]{{0,5}}(?: from|:)? ?"
     rf"(?:id=(?P<id>[0-9a-f]{{4}})|(?P<source>{_ADDRESS})|[0-9a-f:.]{{0,12}}{_CUT})|[a-z]{{0,7}}{_CUT})"
 )
 _CONTAINED: Final = re.compile(r"DPC: containment event, status:")
@@ -60,6 +60,7 @@ class LinkErrors:
     names: list[str] = field(default_factory=list)  # SDES, Surprise Down Error, BadTLP
     below: set[str] = field(default_factory=set)  # devices that the kernel named as below it
     cards_below: set[str] = field(default_factory=set)  # of them, those that NVIDIA's driver has
+    several_at_once: int = 0  # notes of one error that had come again before it was read
 
     @property
     def most(self) -> Logged:
@@ -88,6 +89,7 @@ class AerLog:
             if one := self._reported.get((boot, address, severity)):
                 one.below |= note.below
                 one.cards_below |= note.cards_below
+                one.several_at_once += note.several_at_once
         notes = [one for key, one in self._received.items() if (key[0], key[2]) not in kinds]
         return [*self._reported.values(), *notes]
 
@@ -110,6 +112,7 @@ class AerLog:
             self._port = _added(
                 self._received, entry, shape["driver"], address, received["severity"]
             )
+            self._port.several_at_once += received["several"] is not None
             source = received["source"] or (received["id"] and _of_id(address, received["id"]))
             if source and source not in {address, f"{address[:4]}:00:00.0"}:
                 self._port.below.add(source)
