@@ -43,7 +43,6 @@ NOT_RECOGNIZED: Final = (
     "02-topo-m/*-win591.topo-m.txt",
     "04-kernel-log/gpud-fabricmanager.log",
     "05-p2p-bench/*.bandwidthTest.txt",
-    "06-lspci/*.acsctl.txt",
     "11b-borg/*",
     "11d-dmidecode-memory/*",
     "12-nccl-topo-xml/*",
