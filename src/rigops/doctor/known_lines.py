@@ -64,14 +64,16 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     it does not know; without a card none does.
     """
     found = check.findings(examined)
+    known = known_lines(examined).get(check.id, ())
+    if not known:
+        return found
     failed = [one for one in found if one.status == "fail"]
-    judged = {
-        cited.line.strip() for one in found if one.status != "unknown" for cited in one.evidence
-    }
+    lines = (cited.line for one in found if one.status != "unknown" for cited in one.evidence)
+    judged = [stamps.read(line).message or line for line in lines]
     told = [
         replace(one, id=check.id)
-        for one in known_lines(examined).get(check.id, ())
-        if not any(cited.line in judged for cited in one.evidence)
+        for one in known
+        if not any(_is_of(cited.line, judged) for cited in one.evidence)
     ]
     is_note = all(one.status == "info" for one in told)
     is_without_card = [one.summary for one in found] == [views.NO_GPU]
@@ -84,6 +86,12 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     has_failed = any(one.status == "fail" for one in told)
     hangs = [one for one in found if one.status == "unknown" and one.essential and not has_failed]
     return [*(one for one in found if one.status in _KEPT), *hangs, *told]
+
+
+def _is_of(line: str, judged: Iterable[str]) -> bool:
+    """A paste may number a line, wrap it, or have it as an entry of the journal."""
+    message = stamps.read(line).message or line
+    return any(message in one or one in line for one in judged)
 
 
 def _is_of_now(finding: Finding) -> bool:
