@@ -30,7 +30,9 @@ SOURCES: Final[tuple[Section[Any], ...]] = (
 )
 
 _MOST_HITS: Final = 200  # of one row
-_LETTERS: Final = bytes(one if chr(one) in ascii_lowercase else ord(" ") for one in range(256))
+_LETTERS: Final = bytes(
+    one if chr(one) in f"{ascii_lowercase}\n" else ord(" ") for one in range(256)
+)
 _LONGER_IN_SMALL: Final = "\u0130"
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _NARROWEST: Final = 60  # columns of a terminal whose lines were wrapped
@@ -44,10 +46,11 @@ class Hit(NamedTuple):
 
 
 class Text:
-    """`small`: in small letters, as long as the text itself."""
+    """`text`: each of its lines once; `small`: in small letters, as long as that."""
 
-    def __init__(self, section: str, text: str) -> None:
-        self.section, self.text = section, text.replace(_LONGER_IN_SMALL, "I")
+    def __init__(self, section: str, whole: str) -> None:
+        self.section, self.whole = section, whole
+        self.text = "\n".join(dict.fromkeys(whole.replace(_LONGER_IN_SMALL, "I").split("\n")))
         self.small = self.text.lower()
 
 
@@ -60,7 +63,7 @@ def texts_of(snapshot: HostSnapshot) -> list[Text]:
 
 def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[KnownLine, list[Hit]]]:
     """By the name of the row; `unless` is heeded."""
-    wrapped = [Text(one.section, _joined(one.text)) for one in texts if one.section == PASTED.name]
+    wrapped = [Text(one.section, _joined(one.whole)) for one in texts if one.section == PASTED.name]
     letters = _letters_in((*texts, *wrapped))
     hits = {}
     for sought in catalog.sought_lines:
@@ -87,12 +90,13 @@ def _joined(text: str) -> str:
 
 def _letters_in(texts: Iterable[Text]) -> str:
     """Each run of letters once, in small letters."""
-    found: dict[bytes, None] = {}
-    others: dict[str, None] = {}
+    found: set[bytes] = set()
+    others: set[str] = set()
     for one in texts:
-        found |= dict.fromkeys(one.small.encode("ascii", "replace").translate(_LETTERS).split())
+        lines = one.small.encode("ascii", "replace").translate(_LETTERS).split(b"\n")
+        found.update(b" ".join(set(lines)).split())
         if not one.small.isascii():
-            others |= dict.fromkeys(_NOT_ASCII.findall(one.small))
+            others.update(_NOT_ASCII.findall(one.small))
     return " ".join((b" ".join(found).decode(), *others))
 
 
