@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, islice, pairwise
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -34,6 +35,7 @@ _LETTERS: Final = bytes(
     one if chr(one) in f"{ascii_lowercase}\n" else ord(" ") for one in range(256)
 )
 _LONGER_IN_SMALL: Final = "\u0130"
+_TAG: Final = re.compile(r"<[^<>\n]{1,80}>")  # of XML, which says nothing
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _NARROWEST: Final = 60  # columns of a terminal whose lines were wrapped
 _LONGEST_WRAPPED: Final = 400  # lines: people wrap what they write, not logs
@@ -50,8 +52,26 @@ class Text:
 
     def __init__(self, section: str, whole: str) -> None:
         self.section, self.whole = section, whole
-        self.text = "\n".join(dict.fromkeys(whole.replace(_LONGER_IN_SMALL, "I").split("\n")))
+        self._lines = list(dict.fromkeys(whole.replace(_LONGER_IN_SMALL, "I").split("\n")))
+        self._begins = list(accumulate((len(one) + 1 for one in self._lines), initial=0))
+        self._found: dict[str, list[str]] = {}
+        self.text = "\n".join(self._lines)
         self.small = self.text.lower()
+
+    def lines_with(self, words: Sequence[str]) -> Iterable[str]:
+        """In their order, but for several words."""
+        found = [self._lines_with(one) for one in words]
+        return found[0] if len(found) == 1 else dict.fromkeys(chain.from_iterable(found))
+
+    def _lines_with(self, word: str) -> list[str]:
+        if word not in self._found:
+            found = self._found[word] = []
+            at = self.small.find(word)
+            while at >= 0:
+                line = bisect_right(self._begins, at) - 1
+                found.append(self._lines[line])
+                at = self.small.find(word, self._begins[line + 1])
+        return self._found[word]
 
 
 def texts_of(snapshot: HostSnapshot) -> list[Text]:
@@ -93,7 +113,8 @@ def _letters_in(texts: Iterable[Text]) -> str:
     found: set[bytes] = set()
     others: set[str] = set()
     for one in texts:
-        lines = one.small.encode("ascii", "replace").translate(_LETTERS).split(b"\n")
+        said = _TAG.sub(" ", one.small) if one.section == SMI.name else one.small
+        lines = said.encode("ascii", "replace").translate(_LETTERS).split(b"\n")
         found.update(b" ".join(set(lines)).split())
         if not one.small.isascii():
             others.update(_NOT_ASCII.findall(one.small))
@@ -102,23 +123,9 @@ def _letters_in(texts: Iterable[Text]) -> str:
 
 def _hits(sought: SoughtLine, words: Sequence[str], texts: Iterable[Text]) -> list[Hit]:
     pattern = compiled(sought.pattern)
-    lines = ((one.section, line) for one in texts for line in _lines_with(words, one))
+    lines = ((one.section, line) for one in texts for line in one.lines_with(words))
     hits = ((section, pattern.search(line), line) for section, line in lines)
     return list(islice((Hit(at, found, line) for at, found, line in hits if found), _MOST_HITS))
-
-
-def _lines_with(words: Sequence[str], text: Text) -> Iterator[str]:
-    """In their order, but for a row of several words."""
-    seen: set[int] = set()
-    for word in words:
-        at = text.small.find(word)
-        while at >= 0:
-            begin, end = text.small.rfind("\n", 0, at) + 1, text.small.find("\n", at)
-            end = len(text.small) if end < 0 else end
-            if begin not in seen:
-                seen.add(begin)
-                yield text.text[begin:end]
-            at = text.small.find(word, end)
 
 
 def is_in(pattern: str, texts: Iterable[Text]) -> bool:
