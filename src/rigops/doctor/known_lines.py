@@ -70,11 +70,7 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     failed = [one for one in found if one.status == "fail"]
     lines = (cited.line for one in found if one.status != "unknown" for cited in one.evidence)
     judged = [stamps.read(line).message or line for line in lines]
-    told = [
-        replace(one, id=check.id)
-        for one in known
-        if not any(_is_of(cited.line, judged) for cited in one.evidence)
-    ]
+    told = [one for one in known if not any(_is_of(cited.line, judged) for cited in one.evidence)]
     is_note = all(one.status == "info" for one in told)
     is_without_card = [one.summary for one in found] == [views.NO_GPU]
     if (is_note or is_without_card) and examined.snapshot.bundle.paste is None:
@@ -144,6 +140,7 @@ def _findings(
             row.status if now else _LESS[row.status],
             _filled(row.meaning, values) + times + ("" if now else " (in an earlier boot)"),
             tuple(Evidence(one.section, one.line.strip()) for one in shown[:_SHOWN]),
+            id=row.finding,
             subject=subject,
             why=_filled(row.why, values),
             fix=_fix(row, values),
