@@ -14,7 +14,7 @@ from rigops.doctor import views
 from rigops.doctor.examined import once
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.line_search import hits_by_row, is_in, texts_of
-from rigops.doctor.views.cards import subject_of
+from rigops.doctor.views.cards import answers, subject_of
 from rigops.probe.address import normal
 from rigops.probe.kernel_log import stamps
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
@@ -38,6 +38,12 @@ _OF_A_BOOT: Final = frozenset(
     f"drv.{name}"
     for name in ("dkms", "flavor", "hang", "loaded", "mismatch", "nouveau", "secureboot")
 )
+# They read on a host how it is now: a line says how it was.
+_OF_STATES: Final = frozenset(
+    {*_OF_A_BOOT, "drv.uvm_nodes", "gpu.count", "gpu.lost", "bar1.size"}
+    - {"drv.hang", "drv.mismatch"}
+)
+_START: Final = "gpu.init"
 _LESS: Final[Mapping[Severity, Severity]] = {"fail": "warn", "warn": "info", "info": "info"}
 
 
@@ -61,7 +67,7 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     Where it has failed itself, it says all of it; a failure of the boot before says nothing of this
     one. A hang that the check alone sees stays, unless a known line says why. On a host a check
     judges more than lines: those that mean no fault tell nothing there, and make nothing known that
-    it does not know; without a card none does.
+    it does not know; without a card none does, nor where a check sees that all is well now.
     """
     found = check.findings(examined)
     known = known_lines(examined).get(check.id, ())
@@ -73,7 +79,8 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     told = [one for one in known if not any(_is_of(cited.line, judged) for cited in one.evidence)]
     is_note = all(one.status == "info" for one in told)
     is_without_card = [one.summary for one in found] == [views.NO_GPU]
-    if (is_note or is_without_card) and examined.snapshot.bundle.paste is None:
+    is_well = check.id in _OF_STATES and all(one.status == "ok" for one in found)
+    if (is_note or is_without_card or is_well) and examined.snapshot.bundle.paste is None:
         return found
     if not told or any(map(_is_of_now, failed)):
         return found
@@ -136,9 +143,13 @@ def _findings(
         events = sum(stamps.read(one.line).form is not None for one in shown)
         values = {name: value or "?" for name, value in shown[0].found.groupdict().items()}
         times = f", {events} times" if events > 1 else ""
+        has_started = row.finding == _START and answers(examined, subject)
         yield Finding(
-            row.status if now else _LESS[row.status],
-            _filled(row.meaning, values) + times + ("" if now else " (in an earlier boot)"),
+            row.status if now and not has_started else _LESS[row.status],
+            _filled(row.meaning, values)
+            + times
+            + ("" if now else " (in an earlier boot)")
+            + ("; it answers now" if has_started else ""),
             tuple(Evidence(one.section, one.line.strip()) for one in shown[:_SHOWN]),
             id=row.finding,
             subject=subject,
