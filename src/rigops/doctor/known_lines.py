@@ -76,7 +76,11 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     failed = [one for one in found if one.status == "fail"]
     lines = (cited.line for one in found if one.status != "unknown" for cited in one.evidence)
     judged = [stamps.read(line).message or line for line in lines]
-    told = [one for one in known if not any(_is_of(cited.line, judged) for cited in one.evidence)]
+    told = [
+        replace(one, id=check.id)
+        for one in known
+        if not any(_is_of(cited.line, judged) for cited in one.evidence)
+    ]
     is_note = all(one.status == "info" for one in told)
     is_without_card = [one.summary for one in found] == [views.NO_GPU]
     is_well = check.id in _OF_STATES and all(one.status == "ok" for one in found)
@@ -104,8 +108,8 @@ def _is_of_now(finding: Finding) -> bool:
 def explaining(examined: Examined, *checks: str) -> Finding | None:
     """A failure by known lines that explains one which has no cause of its own."""
     told = known_lines(examined)
-    failures = (one for check in checks for one in told.get(check, ()) if one.status == "fail")
-    return next(failures, None)
+    found = (replace(one, id=check) for check in checks for one in told.get(check, ()))
+    return next((one for one in found if one.status == "fail"), None)
 
 
 def has_known_lines(snapshot: HostSnapshot, catalog: Catalog) -> bool:
@@ -151,7 +155,6 @@ def _findings(
             + ("" if now else " (in an earlier boot)")
             + ("; it answers now" if has_started else ""),
             tuple(Evidence(one.section, one.line.strip()) for one in shown[:_SHOWN]),
-            id=row.finding,
             subject=subject,
             why=_filled(row.why, values),
             fix=_fix(row, values),
