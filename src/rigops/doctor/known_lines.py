@@ -7,69 +7,52 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, pairwise
-from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from rigops.catalog.known_lines import compiled
 from rigops.concerns.registry import concern_of
 from rigops.doctor import views
 from rigops.doctor.examined import once
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.views.cards import subject_of
+from rigops.doctor.line_search import hits_by_row, is_in, texts_of
+from rigops.doctor.views.cards import answers, subject_of
 from rigops.probe.address import normal
 from rigops.probe.kernel_log import stamps
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
-from rigops.probe.sections.nccl_log import SECTION as NCCL_LOG
-from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
-from rigops.probe.sections.pasted import SECTION as PASTED
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.catalog.known_lines import KnownLine, SoughtLine
+    from rigops.catalog.known_lines import KnownLine
     from rigops.catalog.model import Severity
     from rigops.doctor.check import Check
     from rigops.doctor.examined import Examined
-    from rigops.probe.section import Section
+    from rigops.doctor.line_search import Hit, Text
     from rigops.probe.snapshot import HostSnapshot
 
-SOURCES: Final[tuple[Section[Any], ...]] = (
-    KERNEL_LOG,
-    KERNEL_LOG_PREVIOUS,
-    SMI,
-    NCCL_LOG,
-)
-
 _KEPT: Final = frozenset({"warn", "info"})  # beside a known line; the rest it contradicts
-_MOST_HITS: Final = 200  # of one row
 _SHOWN: Final = 3
-_LETTERS: Final = bytes(one if chr(one) in ascii_lowercase else ord(" ") for one in range(256))
-_LONGER_IN_SMALL: Final = "\u0130"
-_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _GROUP: Final = re.compile(r"\{([a-z]+)\}")
-_NARROWEST: Final = 60  # columns of a terminal whose lines were wrapped
-_LONGEST_WRAPPED: Final = 400  # lines: people wrap what they write, not logs
 _REBOOTS: Final = frozenset({"kernel_args", "driver"})  # keys that take a boot
 # States of the driver, which the next boot shows again if they last.
 _OF_A_BOOT: Final = frozenset(
     f"drv.{name}"
     for name in ("dkms", "flavor", "hang", "loaded", "mismatch", "nouveau", "secureboot")
 )
+# They read on a host how it is now: a line says how it was.
+_OF_STATES: Final = frozenset(
+    {*_OF_A_BOOT, "drv.uvm_nodes", "gpu.count", "gpu.lost", "bar1.size"}
+    - {"drv.hang", "drv.mismatch"}
+)
+_START: Final = "gpu.init"
 _LESS: Final[Mapping[Severity, Severity]] = {"fail": "warn", "warn": "info", "info": "info"}
-
-
-class _Hit(NamedTuple):
-    section: str
-    found: re.Match[str]
-    line: str
 
 
 @once
 def known_lines(examined: Examined) -> Mapping[str, tuple[Finding, ...]]:
     """By the id of their check."""
     snapshot = examined.snapshot
-    texts, hits = _texts(snapshot), _hits_by_row(snapshot, examined.catalog)
+    texts = texts_of(snapshot)
+    hits = hits_by_row(texts, examined.catalog)
     earlier = _earlier_lines(snapshot) if hits else frozenset()
     told: dict[str, list[Finding]] = defaultdict(list)
     for row, found in hits.values():
@@ -84,21 +67,24 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     Where it has failed itself, it says all of it; a failure of the boot before says nothing of this
     one. A hang that the check alone sees stays, unless a known line says why. On a host a check
     judges more than lines: those that mean no fault tell nothing there, and make nothing known that
-    it does not know; without a card none does.
+    it does not know; without a card none does, nor where a check sees that all is well now.
     """
     found = check.findings(examined)
+    known = known_lines(examined).get(check.id, ())
+    if not known:
+        return found
     failed = [one for one in found if one.status == "fail"]
-    judged = {
-        cited.line.strip() for one in found if one.status != "unknown" for cited in one.evidence
-    }
+    lines = (cited.line for one in found if one.status != "unknown" for cited in one.evidence)
+    judged = [stamps.read(line).message or line for line in lines]
     told = [
         replace(one, id=check.id)
-        for one in known_lines(examined).get(check.id, ())
-        if not any(cited.line in judged for cited in one.evidence)
+        for one in known
+        if not any(_is_of(cited.line, judged) for cited in one.evidence)
     ]
     is_note = all(one.status == "info" for one in told)
     is_without_card = [one.summary for one in found] == [views.NO_GPU]
-    if (is_note or is_without_card) and examined.snapshot.bundle.paste is None:
+    is_well = check.id in _OF_STATES and all(one.status == "ok" for one in found)
+    if (is_note or is_without_card or is_well) and examined.snapshot.bundle.paste is None:
         return found
     if not told or any(map(_is_of_now, failed)):
         return found
@@ -109,6 +95,12 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     return [*(one for one in found if one.status in _KEPT), *hangs, *told]
 
 
+def _is_of(line: str, judged: Iterable[str]) -> bool:
+    """A paste may number a line, wrap it, or have it as an entry of the journal."""
+    message = stamps.read(line).message or line
+    return any(message in one or one in line for one in judged)
+
+
 def _is_of_now(finding: Finding) -> bool:
     return {one.section for one in finding.evidence} != {KERNEL_LOG_PREVIOUS.name}
 
@@ -116,96 +108,16 @@ def _is_of_now(finding: Finding) -> bool:
 def explaining(examined: Examined, *checks: str) -> Finding | None:
     """A failure by known lines that explains one which has no cause of its own."""
     told = known_lines(examined)
-    failures = (one for check in checks for one in told.get(check, ()) if one.status == "fail")
-    return next(failures, None)
+    found = (replace(one, id=check) for check in checks for one in told.get(check, ()))
+    return next((one for one in found if one.status == "fail"), None)
 
 
 def has_known_lines(snapshot: HostSnapshot, catalog: Catalog) -> bool:
-    return bool(_hits_by_row(snapshot, catalog))
+    return bool(hits_by_row(texts_of(snapshot), catalog))
 
 
-def _hits_by_row(
-    snapshot: HostSnapshot, catalog: Catalog
-) -> dict[str, tuple[KnownLine, list[_Hit]]]:
-    texts = _texts(snapshot)
-    wrapped = [_Text(one.section, _joined(one.text)) for one in texts if one.section == PASTED.name]
-    letters = _letters_in((*texts, *wrapped))
-    hits = {}
-    for sought in catalog.sought_lines:
-        near = [word for word in sought.words if word in letters]
-        found = near and (_hits(sought, near, texts) or _hits(sought, near, wrapped))
-        if found:
-            row = sought.read()
-            if not any(_is_in(one, texts) for one in row.unless):
-                hits[row.name] = (row, found)
-    return hits
-
-
-class _Text:
-    """`small`: in small letters, as long as the text itself."""
-
-    def __init__(self, section: str, text: str) -> None:
-        self.section, self.text = section, text.replace(_LONGER_IN_SMALL, "I")
-        self.small = self.text.lower()
-
-
-def _texts(snapshot: HostSnapshot) -> list[_Text]:
-    """A paste is searched as it is: its recognized outputs are pieces of it."""
-    sections = (PASTED,) if PASTED.name in snapshot.bundle.sections else SOURCES
-    answers = ((one.name, snapshot.bundle.sections.get(one.name)) for one in sections)
-    return [_Text(name, answer.text) for name, answer in answers if answer]
-
-
-def _joined(text: str) -> str:
-    """Lines that may go on in the next one, with it."""
-    lines = text.split("\n")
-    if len(lines) > _LONGEST_WRAPPED:
-        return ""
-    return "".join(
-        f"{line} {after.lstrip()}\n{line}{after}\n"
-        for line, after in pairwise(lines)
-        if len(line) >= _NARROWEST and after.strip() and stamps.read(after).form is None
-    )
-
-
-def _letters_in(texts: Iterable[_Text]) -> str:
-    """Each run of letters once, in small letters."""
-    found: dict[bytes, None] = {}
-    others: dict[str, None] = {}
-    for one in texts:
-        found |= dict.fromkeys(one.small.encode("ascii", "replace").translate(_LETTERS).split())
-        if not one.small.isascii():
-            others |= dict.fromkeys(_NOT_ASCII.findall(one.small))
-    return " ".join((b" ".join(found).decode(), *others))
-
-
-def _hits(sought: SoughtLine, words: Sequence[str], texts: Iterable[_Text]) -> list[_Hit]:
-    pattern = compiled(sought.pattern)
-    lines = ((one.section, line) for one in texts for line in _lines_with(words, one))
-    hits = ((section, pattern.search(line), line) for section, line in lines)
-    return list(islice((_Hit(at, found, line) for at, found, line in hits if found), _MOST_HITS))
-
-
-def _lines_with(words: Sequence[str], text: _Text) -> Iterator[str]:
-    """In their order, but for a row of several words."""
-    seen: set[int] = set()
-    for word in words:
-        at = text.small.find(word)
-        while at >= 0:
-            begin, end = text.small.rfind("\n", 0, at) + 1, text.small.find("\n", at)
-            end = len(text.small) if end < 0 else end
-            if begin not in seen:
-                seen.add(begin)
-                yield text.text[begin:end]
-            at = text.small.find(word, end)
-
-
-def _is_in(pattern: str, texts: Iterable[_Text]) -> bool:
-    return any(compiled(pattern).search(one.text) for one in texts)
-
-
-def _in_context(row: KnownLine, texts: Sequence[_Text]) -> KnownLine:
-    context = next((one for one in row.when if _is_in(one.beside, texts)), None)
+def _in_context(row: KnownLine, texts: Sequence[Text]) -> KnownLine:
+    context = next((one for one in row.when if is_in(one.beside, texts)), None)
     if context is None:
         return row
     status = context.status or row.status
@@ -221,10 +133,10 @@ def _in_context(row: KnownLine, texts: Sequence[_Text]) -> KnownLine:
 
 
 def _findings(
-    examined: Examined, row: KnownLine, hits: Sequence[_Hit], earlier: frozenset[str]
+    examined: Examined, row: KnownLine, hits: Sequence[Hit], earlier: frozenset[str]
 ) -> Iterator[Finding]:
     """One of each subject."""
-    by_subject: dict[str, list[_Hit]] = defaultdict(list)
+    by_subject: dict[str, list[Hit]] = defaultdict(list)
     for hit in hits:
         by_subject[_subject(examined, row, hit)].append(hit)
     for subject, all_hits in by_subject.items():
@@ -235,9 +147,13 @@ def _findings(
         events = sum(stamps.read(one.line).form is not None for one in shown)
         values = {name: value or "?" for name, value in shown[0].found.groupdict().items()}
         times = f", {events} times" if events > 1 else ""
+        has_started = row.finding == _START and answers(examined, subject)
         yield Finding(
-            row.status if now else _LESS[row.status],
-            _filled(row.meaning, values) + times + ("" if now else " (in an earlier boot)"),
+            row.status if now and not has_started else _LESS[row.status],
+            _filled(row.meaning, values)
+            + times
+            + ("" if now else " (in an earlier boot)")
+            + ("; it answers now" if has_started else ""),
             tuple(Evidence(one.section, one.line.strip()) for one in shown[:_SHOWN]),
             subject=subject,
             why=_filled(row.why, values),
@@ -249,7 +165,7 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
     return _GROUP.sub(lambda group: values.get(group[1], group[0]), text)
 
 
-def _subject(examined: Examined, row: KnownLine, hit: _Hit) -> str:
+def _subject(examined: Examined, row: KnownLine, hit: Hit) -> str:
     if row.subject != "gpu":
         return HOST
     address = hit.found.groupdict().get("address")
@@ -279,7 +195,7 @@ def _earlier_lines(snapshot: HostSnapshot) -> frozenset[str]:
     return frozenset((before | older) - now)
 
 
-def _is_of_before(hit: _Hit, earlier: frozenset[str]) -> bool:
+def _is_of_before(hit: Hit, earlier: frozenset[str]) -> bool:
     return hit.section == KERNEL_LOG_PREVIOUS.name or hit.line.strip() in earlier
 
 

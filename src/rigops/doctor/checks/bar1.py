@@ -76,31 +76,12 @@ def size(examined: Examined) -> list[Finding]:
     room is a failure, since the driver cannot start such a card; so is one with `can't assign; no
     space` in the kernel log of this boot, unless it was assigned later.
     """
-    judged = judge_answering(
+    return judge_answering(
         examined,
         lambda card: _judge(examined, card),
         "BAR1",
         Finding("ok", "every card's whole memory is in its BAR1"),
     )
-    return [*_of_log(examined), *judged]
-
-
-def _of_log(examined: Examined) -> list[Finding]:
-    """Cards that no other source names."""
-    known = {card.address for card in examined.cards}
-    steps = board.steps(examined, "above-4g", "resizable-bar")
-    return [
-        Finding(
-            "fail",
-            "one of its windows (BAR) has no room in the address space",
-            tuple(Evidence(KERNEL_LOG.name, one.line) for one in lines[:_SHOWN]),
-            subject=f"gpu {address}",
-            why=_WHY_NO_ROOM,
-            fix=Fix(kind="bios", text=f"{steps}. {_REALLOC}. {_OLD_VBIOS}"),
-        )
-        for address, lines in without_room(examined).items()
-        if address not in known
-    ]
 
 
 @once

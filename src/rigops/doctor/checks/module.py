@@ -9,6 +9,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.checks import module_build, secure_boot
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.known_lines import explaining
 from rigops.doctor.views import (
     driver_advice,
     driver_state,
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from rigops.doctor.card import Card
     from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
-    from rigops.probe.kernel_log.log_line import LogLine
-    from rigops.probe.snapshot import HostSnapshot
 
 NEEDS = (
     UNAME,
@@ -60,11 +59,6 @@ _GIVEN_BY = {
     "xen-pciback": _OF_XEN,
 }
 _NOT_PROBED = re.compile(r"NVRM: The NVIDIA probe routine was not called for [0-9]+ device")
-_AT_WORK = re.compile(r"^nouveau (?P<address>[0-9a-f:.]{7,16}): ")
-_OURS = re.compile(
-    r"^nvidia (?P<address>[0-9a-f:.]{7,16}): |"
-    r"Initialized nvidia-drm .{1,40} for (?P<drm>[0-9a-f:.]{7,16})"
-)
 _BLACKLIST = "/etc/modprobe.d/blacklist-nouveau.conf"
 
 
@@ -123,7 +117,8 @@ def cause_of(examined: Examined) -> Finding | None:
         ignored_cards.judge_ignored,
     )
     found = (finding for judge in causes for finding in judge(examined))
-    return next((finding for finding in found if finding.status == "fail"), None)
+    failures = (finding for finding in found if finding.status == "fail")
+    return next(failures, None) or explaining(examined, "drv.nouveau")
 
 
 def _is_installed(examined: Examined) -> bool:
@@ -172,8 +167,8 @@ def _other_cause(examined: Examined) -> tuple[str, Fix]:
 def nouveau(examined: Examined) -> Finding | list[Finding]:
     """The cards are bound to NVIDIA's driver.
 
-    Looks at the kernel driver that is bound to each card (the driver link in sysfs, or lspci), and
-    where that is not known at the kernel's log. nouveau or nova on a card is a failure: NVIDIA's
+    Looks at the kernel driver that is bound to each card (the driver link in sysfs, or lspci);
+    where that is not known, known lines tell. nouveau or nova on a card is a failure: NVIDIA's
     driver cannot use it then. vfio-pci is a warning: it gives a card to a virtual machine, and may
     be intended. drv.loaded judges a card without a driver.
     """
@@ -184,7 +179,7 @@ def nouveau(examined: Examined) -> Finding | list[Finding]:
         return taken
     is_sure = views.sees_all_driven(examined) and len(held) == views.gpu_count(examined)
     if any(one is None for _, one in held) or not is_sure:
-        return _by_log(examined)
+        return Finding("unknown", "which driver holds each card could not be read")
     free = [card for card, one in held if one and not one[0]]
     if free:
         return _held_by_none(examined, free)
@@ -238,33 +233,7 @@ def _taken_card(
 def _held_by_none(examined: Examined, free: list[Card]) -> Finding:
     not_probed = driver_state.logged(examined.snapshot, _NOT_PROBED)
     if not_probed:
-        return _taken_by_log(examined, driver_state.cited(not_probed, 1))
+        lines = driver_state.cited(not_probed, 1)
+        return _taken_card(examined, "fail", "another driver has taken a card", HOST, lines)
     names = ", ".join(card.address for card in free)
     return Finding("skipped", f"no driver at all holds {names}")
-
-
-def _by_log(examined: Examined) -> Finding:
-    """By the kernel log, where the cards do not show it."""
-    not_probed = driver_state.logged(examined.snapshot, _NOT_PROBED)
-    at_work = _not_taken_over(examined.snapshot)
-    if not_probed or at_work:
-        lines = (*driver_state.cited(not_probed, 1), *driver_state.cited(at_work, 2))
-        return _taken_by_log(examined, lines)
-    return Finding("unknown", "which driver holds each card could not be read")
-
-
-def _not_taken_over(snapshot: HostSnapshot) -> list[LogLine]:
-    """Lines of nouveau on cards that NVIDIA's driver did not get later in this boot."""
-    found: dict[str, LogLine] = {}
-    for line in snapshot[KERNEL_LOG].or_empty.lines:
-        if line.boot:
-            continue
-        if theirs := _AT_WORK.match(line.message):
-            found.setdefault(theirs["address"], line)
-        elif ours := _OURS.search(line.message):
-            found.pop(ours["address"] or ours["drm"], None)
-    return list(found.values())
-
-
-def _taken_by_log(examined: Examined, lines: tuple[Evidence, ...]) -> Finding:
-    return _taken_card(examined, "fail", "another driver has taken a card", HOST, lines)

@@ -64,12 +64,10 @@ def mismatch(examined: Examined) -> Finding:
     kernel (modinfo) and the installed libraries (libnvidia-compute, libcuda1), and looks for
     nvidia-smi's and the kernel's own complaint (Driver/library version mismatch, NVRM: API
     mismatch). After an update without a reboot they differ, and CUDA fails: a failure, which a
-    reboot ends. So are libraries that nvidia-smi does not find (couldn't find libnvidia-ml.so), and
-    modules of two versions on disk, which known lines tell.
+    reboot ends. Known lines tell of libraries that nvidia-smi does not find (couldn't find
+    libnvidia-ml.so), and of modules of two versions on disk.
     """
     snapshot = examined.snapshot
-    if missing := _without_libraries(snapshot):
-        return missing
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
     disk, libraries, complaints = _on_disk(snapshot), _libraries(snapshot), _complaints(snapshot)
     # Then the libraries fit, whatever their packages say: they may come from elsewhere.
@@ -83,24 +81,6 @@ def mismatch(examined: Examined) -> Finding:
     if driver_state.loaded(examined).is_loaded is False:
         return Finding("skipped", f"{driver_state.NOT_LOADED}, so there is nothing to compare")
     return _alike(examined, complaints, works=works)
-
-
-def _without_libraries(snapshot: HostSnapshot) -> Finding | None:
-    report = snapshot[SMI].or_empty
-    if report.failure != "no-library":
-        return None
-    return Finding(
-        "fail",
-        "nvidia-smi does not find the driver's libraries (libnvidia-ml.so)",
-        tuple(Evidence(SMI.name, line) for line in report.failure_lines),
-        why="nvidia-smi and CUDA load them at their start. They are of the same version as the "
-        "module, and in a package of their own.",
-        fix=fix_by_hand(
-            "install the libraries of the loaded version (Debian: libnvidia-ml1 and libcuda1, "
-            "Ubuntu: libnvidia-compute-BRANCH) and run `ldconfig`; in a container let the NVIDIA "
-            "container toolkit bring them"
-        ),
-    )
 
 
 def _alike(examined: Examined, complaints: tuple[Evidence, ...], *, works: bool) -> Finding:

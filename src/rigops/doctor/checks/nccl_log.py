@@ -70,18 +70,10 @@ def _transports(log: NcclLog) -> Finding | None:
     else:
         what = "does not say which transport it uses"
     said = ", ".join(f"{one}={value}" for one, value in settings.items())
-    refused = " since P2P could not be enabled" if log.not_enabled and "P2P" not in kinds else ""
     return Finding(
         "info",
-        f"{name} {what}{refused}{f'; set: {said}' if said else ''}",
-        cited(
-            NCCL_LOG,
-            [
-                *log.ways.values(),
-                *log.not_enabled[:1],
-                *(log.setting_lines[one] for one in settings),
-            ],
-        ),
+        f"{name} {what}{f'; set: {said}' if said else ''}",
+        cited(NCCL_LOG, [*log.ways.values(), *(log.setting_lines[one] for one in settings)]),
         why="NCCL chooses by what the driver grants; it never tries whether a copy arrives right. "
         "`rigops preflight` does.",
     )

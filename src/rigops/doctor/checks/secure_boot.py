@@ -25,13 +25,9 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 
-_REJECTED = re.compile(
-    r"unsigned module loading is restricted|Key was rejected by service"
-    r"|[Ll]oading of (?:unsigned module|module with un\w{1,20} \w{1,20}) is rejected"
-)
 _UNVERIFIED = re.compile(r"\bnvidia\S*: module verification failed")
 _HANDS = fix_by_hand(
-    "enrol the key that DKMS signs with: `mokutil --import /var/lib/shim-signed/mok/MOK.der` "
+    "enroll the key that DKMS signs with: `mokutil --import /var/lib/shim-signed/mok/MOK.der` "
     "(Debian: /var/lib/dkms/mok.pub) asks for a password of one use; reboot, and at the "
     "machine's own screen and keyboard choose Enroll MOK, Continue, Yes, and type that "
     "password. Or turn Secure Boot off in the firmware's setup: Security or Boot, Secure Boot, "
@@ -72,9 +68,9 @@ def secure_boot(examined: Examined) -> Finding:
     snapshot = examined.snapshot
     insists = snapshot[SECURE_BOOT].or_empty.insists
     if insists is False:
-        return _off(snapshot)
+        return _off(examined)
     if driver_state.loaded(examined).is_loaded:
-        evidence = (*_state(snapshot), *_refusals(snapshot))
+        evidence = (*_state(snapshot), *_refusals(examined))
         if insists:
             return Finding("ok", "Secure Boot is on, and the driver was accepted", evidence)
         is_told = snapshot.bundle.paste is not None  # by drv.loaded
@@ -87,9 +83,8 @@ def _not_loaded(examined: Examined, *, is_on: bool) -> Finding:
     snapshot = examined.snapshot
     release = next_boot.running(snapshot)
     if modules_on_disk.for_running(snapshot, release).is_there is False:
-        return _nothing_to_reject(snapshot, is_on=is_on)
-    rejected = _refusals(snapshot)
-    if rejected and not _is_of_another(examined):
+        return _nothing_to_reject(examined, is_on=is_on)
+    if rejected := _refusals(examined):
         return _rejects(snapshot, rejected)
     if not is_on:
         return Finding("unknown", "whether Secure Boot is on was not collected")
@@ -100,14 +95,10 @@ def _not_loaded(examined: Examined, *, is_on: bool) -> Finding:
     return Finding("unknown", "Secure Boot is on; whether it keeps the module out is unknown")
 
 
-def _refusals(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
-    return driver_state.cited(driver_state.logged(snapshot, _REJECTED))
-
-
-def _is_of_another(examined: Examined) -> bool:
-    """The kernel does not name the module that it refuses; modprobe does."""
-    named = [one.status for one in known_lines(examined).get("drv.secureboot", ())]
-    return "warn" in named and "fail" not in named
+def _refusals(examined: Examined) -> tuple[Evidence, ...]:
+    """Of a module that is NVIDIA's, or that no line names."""
+    told = known_lines(examined).get("drv.secureboot", ())
+    return tuple(cited for one in told if one.status == "fail" for cited in one.evidence)
 
 
 def _state(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
@@ -116,7 +107,8 @@ def _state(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
     return tuple(Evidence(SECURE_BOOT.name, line) for line in lines if line)
 
 
-def _off(snapshot: HostSnapshot) -> Finding:
+def _off(examined: Examined) -> Finding:
+    snapshot = examined.snapshot
     unverified = driver_state.logged(snapshot, _UNVERIFIED)
     why = (
         'That the kernel calls the module\'s verification failed ("tainting kernel") is harmless '
@@ -125,17 +117,17 @@ def _off(snapshot: HostSnapshot) -> Finding:
     return Finding(
         "ok",
         "unsigned modules may be loaded: Secure Boot is off",
-        (*_state(snapshot), *driver_state.cited(unverified, 1), *_refusals(snapshot)),
+        (*_state(snapshot), *driver_state.cited(unverified, 1), *_refusals(examined)),
         why=why if unverified else "",
     )
 
 
-def _nothing_to_reject(snapshot: HostSnapshot, *, is_on: bool) -> Finding:
+def _nothing_to_reject(examined: Examined, *, is_on: bool) -> Finding:
     state = "on" if is_on else "perhaps on"
     return Finding(
         "info",
         f"Secure Boot is {state}, and there is no module for this kernel that it could reject",
-        (*_state(snapshot), *_refusals(snapshot)),
+        (*_state(examined.snapshot), *_refusals(examined)),
         why="Once the module is built, the key that DKMS signs it with must be enrolled.",
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rigops.doctor import views
 from rigops.doctor.examined import once
-from rigops.doctor.finding import UNKNOWN_CARD, Evidence, Finding
+from rigops.doctor.finding import HOST, UNKNOWN_CARD, Evidence, Finding
 from rigops.inventory.spec.choice import choose, uuids_of
 from rigops.probe import lost_cards as lost
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -75,13 +75,13 @@ def subject_of(examined: Examined, address: str | None) -> str:
 
 
 def answers(examined: Examined, subject: str) -> bool:
-    """To nvidia-smi, now; where the card is not known, that all do."""
+    """To nvidia-smi, now; where the card is not known, that each does."""
     report, gone = examined.snapshot[SMI].value, lost_cards(examined)
     if report is None or report.failure or not report.is_complete:
         return False
     if card := _by_subject(examined).get(subject):
         return card.smi is not None and card.address not in gone
-    is_known = len(examined.cards) == 1 or subject == UNKNOWN_CARD
+    is_known = len(examined.cards) == 1 or subject in {HOST, UNKNOWN_CARD}
     return is_known and all(card.smi and card.address not in gone for card in examined.cards)
 
 

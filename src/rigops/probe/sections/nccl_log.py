@@ -20,7 +20,6 @@ _CHANNEL = re.compile(
     r"(?P<target>[0-9]{1,5})\[[0-9a-f]{1,12}\] (?:\[(?:send|receive)\] )?via (?P<way>\S.{0,80})"
 )
 _SETTING = re.compile(r"(?P<name>NCCL_[A-Z0-9_]{1,60}) set by environment to (?P<value>.{1,120})")
-_NOT_ENABLED = re.compile(r"Could not enable P2P between .{1,80}|P2P is disabled between .{1,200}")
 _INIT = re.compile(
     r".{0,300}\brank (?P<rank>[0-9]{1,5}) .{0,300}- Init (?P<state>START|COMPLETE)\b.*"
 )
@@ -42,7 +41,6 @@ class NcclLog:
     ways: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)  # name to value
     setting_lines: Mapping[str, str] = field(default_factory=dict)
-    not_enabled: tuple[str, ...] = ()
     started: int = 0
     completed: int = 0
     last_line: str = ""
@@ -77,7 +75,6 @@ def parse(text: str) -> NcclLog:
         ways=ways,
         settings=settings,
         setting_lines=setting_lines,
-        not_enabled=tuple(line for line, message in entries if _NOT_ENABLED.match(message)),
         started=sum(one["state"] == "START" for one in inits),
         completed=sum(one["state"] == "COMPLETE" for one in inits),
         last_line=entries[-1][0] if entries else "",

@@ -71,34 +71,35 @@ class _Reading:
         self.output.is_complete = self._was_begun and self._is_ended and closed
 
     def _take(self, tag: re.Match[str], before: str) -> None:
-        if tag["name"] is None:
+        close, name, more = tag.groups()
+        if name is None:
             self._add_outside(before)
-        elif tag["close"]:
-            self._close(tag, before)
+        elif close:
+            self._close(tag, name, before)
         else:
             self._add_outside(before)
-            self._open(tag)
+            self._open(tag, name, more)
 
-    def _open(self, tag: re.Match[str]) -> None:
-        name, identity = tag["name"], _ID.search(tag["more"])
+    def _open(self, tag: re.Match[str], name: str, more: str) -> None:
+        identity = _ID.search(more) if more else None
         self._opened_at = None
         if name == _ROOT:
             self._was_begun, self._stack = True, []
         elif name == _CARD and (identity or self._card is None):
             self._stack = []
             self._card = self.output.begin_card(tag[0], identity[1] if identity else "")
-        elif not tag["more"].endswith("/") and len(self._stack) < DEEPEST:
+        elif not more.endswith("/") and len(self._stack) < DEEPEST:
             self._stack.append(name)
             self._opened_at = tag.start()
             if name == _PROCESS and self._card and self._stack[0] == _PROCESSES:
                 self._card.processes.append({})
 
-    def _close(self, tag: re.Match[str], before: str) -> None:
-        name = tag["name"]
+    def _close(self, tag: re.Match[str], name: str, before: str) -> None:
         if self._opened_at is not None and self._stack[-1] == name:
             value = before.strip()
-            for entity, character in _ENTITIES.items():
-                value = value.replace(entity, character)
+            if "&" in value:
+                for entity, character in _ENTITIES.items():
+                    value = value.replace(entity, character)
             self._say(Leaf(value, self._text[self._opened_at : tag.end()].strip()))
         else:
             self._add_outside(before)

@@ -1,0 +1,132 @@
+"""The lines of a snapshot's texts that rows of known lines are about."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, islice, pairwise
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rigops.catalog.known_lines import compiled
+from rigops.probe.kernel_log import stamps
+from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nccl_log import SECTION as NCCL_LOG
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.pasted import SECTION as PASTED
+
+if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.catalog.known_lines import KnownLine, SoughtLine
+    from rigops.probe.section import Section
+    from rigops.probe.snapshot import HostSnapshot
+
+SOURCES: Final[tuple[Section[Any], ...]] = (
+    KERNEL_LOG,
+    KERNEL_LOG_PREVIOUS,
+    SMI,
+    NCCL_LOG,
+)
+
+_MOST_HITS: Final = 200  # of one row
+_LETTERS: Final = bytes(
+    one if chr(one) in f"{ascii_lowercase}\n" else ord(" ") for one in range(256)
+)
+_LONGER_IN_SMALL: Final = "\u0130"
+_TAG: Final = re.compile(r"<[^<>\n]{1,80}>")  # of XML, which says nothing
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+_NARROWEST: Final = 60  # columns of a terminal whose lines were wrapped
+_LONGEST_WRAPPED: Final = 400  # lines: people wrap what they write, not logs
+
+
+class Hit(NamedTuple):
+    section: str
+    found: re.Match[str]
+    line: str
+
+
+class Text:
+    """`text`: each of its lines once; `small`: in small letters, as long as that."""
+
+    def __init__(self, section: str, whole: str) -> None:
+        self.section, self.whole = section, whole
+        self._lines = list(dict.fromkeys(whole.replace(_LONGER_IN_SMALL, "I").split("\n")))
+        self._begins = list(accumulate((len(one) + 1 for one in self._lines), initial=0))
+        self._found: dict[str, list[str]] = {}
+        self.text = "\n".join(self._lines)
+        self.small = self.text.lower()
+
+    def lines_with(self, words: Sequence[str]) -> Iterable[str]:
+        """In their order, but for several words."""
+        found = [self._lines_with(one) for one in words]
+        return found[0] if len(found) == 1 else dict.fromkeys(chain.from_iterable(found))
+
+    def _lines_with(self, word: str) -> list[str]:
+        if word not in self._found:
+            found = self._found[word] = []
+            at = self.small.find(word)
+            while at >= 0:
+                line = bisect_right(self._begins, at) - 1
+                found.append(self._lines[line])
+                at = self.small.find(word, self._begins[line + 1])
+        return self._found[word]
+
+
+def texts_of(snapshot: HostSnapshot) -> list[Text]:
+    """A paste is searched as it is: its recognized outputs are pieces of it."""
+    sections = (PASTED,) if PASTED.name in snapshot.bundle.sections else SOURCES
+    answers = ((one.name, snapshot.bundle.sections.get(one.name)) for one in sections)
+    return [Text(name, answer.text) for name, answer in answers if answer]
+
+
+def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[KnownLine, list[Hit]]]:
+    """By the name of the row; `unless` is heeded."""
+    wrapped = [Text(one.section, _joined(one.whole)) for one in texts if one.section == PASTED.name]
+    letters = _letters_in((*texts, *wrapped))
+    hits = {}
+    for sought in catalog.sought_lines:
+        near = [word for word in sought.words if word in letters]
+        found = near and (_hits(sought, near, texts) or _hits(sought, near, wrapped))
+        if found:
+            row = sought.read()
+            if not any(is_in(one, texts) for one in row.unless):
+                hits[row.name] = (row, found)
+    return hits
+
+
+def _joined(text: str) -> str:
+    """Lines that may go on in the next one, with it."""
+    lines = text.split("\n")
+    if len(lines) > _LONGEST_WRAPPED:
+        return ""
+    return "".join(
+        f"{line} {after.lstrip()}\n{line}{after}\n"
+        for line, after in pairwise(lines)
+        if len(line) >= _NARROWEST and after.strip() and stamps.read(after).form is None
+    )
+
+
+def _letters_in(texts: Iterable[Text]) -> str:
+    """Each run of letters once, in small letters."""
+    found: set[bytes] = set()
+    others: set[str] = set()
+    for one in texts:
+        said = _TAG.sub(" ", one.small) if one.section == SMI.name else one.small
+        lines = said.encode("ascii", "replace").translate(_LETTERS).split(b"\n")
+        found.update(b" ".join(set(lines)).split())
+        if not one.small.isascii():
+            others.update(_NOT_ASCII.findall(one.small))
+    return " ".join((b" ".join(found).decode(), *others))
+
+
+def _hits(sought: SoughtLine, words: Sequence[str], texts: Iterable[Text]) -> list[Hit]:
+    pattern = compiled(sought.pattern)
+    lines = ((one.section, line) for one in texts for line in one.lines_with(words))
+    hits = ((section, pattern.search(line), line) for section, line in lines)
+    return list(islice((Hit(at, found, line) for at, found, line in hits if found), _MOST_HITS))
+
+
+def is_in(pattern: str, texts: Iterable[Text]) -> bool:
+    return any(compiled(pattern).search(one.text) for one in texts)
