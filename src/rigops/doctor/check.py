@@ -28,7 +28,7 @@ class Check:
     card, and may count cards too. `fixes` are the kinds of fix that its findings may have. It is
     essential always, or where one of `keys` is declared: then it must be possible to judge.
     `cause_rank`: of findings of one status those with the lower rank come first, so that a cause
-    is above what it brings about.
+    is above what it brings about: below 1000 it explains others, above it others explain it.
     """
 
     id: str

@@ -66,7 +66,12 @@ class _Window:
         return bool(self.size and self.memory and self.size >= _NEARLY * self.memory)
 
 
-@Check("bar1.size", needs=(PCI, FIRMWARE, KERNEL_LOG, SMI, *proof.NEEDS), fixes=("bios",))
+@Check(
+    "bar1.size",
+    needs=(PCI, FIRMWARE, KERNEL_LOG, SMI, *proof.NEEDS),
+    fixes=("bios",),
+    cause_rank=94,
+)
 def size(examined: Examined) -> list[Finding]:
     """BAR1 is large enough.
 

@@ -57,7 +57,9 @@ _FIX_BURN: Final = fix_by_hand(
 )
 
 
-@Check("bench.nvbandwidth", needs=(NVBANDWIDTH,), needs_gpu=False, fixes=("hands",))
+@Check(
+    "bench.nvbandwidth", needs=(NVBANDWIDTH,), needs_gpu=False, fixes=("hands",), cause_rank=1020
+)
 def nvbandwidth(examined: Examined) -> list[Finding]:
     """Copies that nvbandwidth measured came to their end, and arrived right.
 
@@ -163,7 +165,7 @@ def _has_no_pair(test: BandwidthTest) -> bool:
     return bool(test.cells) and all(cell is None for cell in test.cells.values())
 
 
-@Check("bench.nccl", needs=(NCCL_TESTS,), needs_gpu=False, fixes=("hands",))
+@Check("bench.nccl", needs=(NCCL_TESTS,), needs_gpu=False, fixes=("hands",), cause_rank=1030)
 def nccl_tests(examined: Examined) -> list[Finding]:
     """Collectives of nccl-tests came to their end with the right values.
 
@@ -240,7 +242,7 @@ def _has_wrong_values(row: Row) -> bool:
     return any(bool(whole(cell)) or cell.lower() in _NO_NUMBER for cell in row.wrong)
 
 
-@Check("bench.burn", needs=(GPU_BURN,), needs_gpu=False, fixes=("hands",))
+@Check("bench.burn", needs=(GPU_BURN,), needs_gpu=False, fixes=("hands",), cause_rank=1040)
 def burn(examined: Examined) -> list[Finding]:
     """Every card that gpu_burn loaded computed without an error.
 

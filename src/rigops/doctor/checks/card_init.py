@@ -67,7 +67,7 @@ _MAKE_ROOM: Final = (
     needs_gpu=False,
     needs=(*views.COUNTS_CARDS, NVIDIA_VERSION, KERNEL_LOG_PREVIOUS, KERNEL_LOG),
     fixes=("hands",),
-    cause_rank=98,
+    cause_rank=105,
 )
 def init(examined: Examined) -> Finding | list[Finding]:
     """The driver can start every card.

@@ -41,7 +41,7 @@ BUSY_PERCENT: Final = 50
 _KEY = "gpu_clocks"
 
 
-@Check("clk.throttle", needs=(SMI,), fixes=("hands",))
+@Check("clk.throttle", needs=(SMI,), fixes=("hands",), cause_rank=1010)
 @reported.each_card(
     "only normal reasons limit clocks", evidence=r"clocks_(throttle|event)_reasons/"
 )

@@ -43,7 +43,7 @@ _BACK_AND_FORTH: Final = (
 )
 
 
-@Check("bench.p2p", needs=(P2P_TEST,), needs_gpu=False, fixes=("hands",))
+@Check("bench.p2p", needs=(P2P_TEST,), needs_gpu=False, fixes=("hands",), cause_rank=1050)
 def p2p_test(examined: Examined) -> list[Finding]:
     """Copies between cards that p2pBandwidthLatencyTest or simpleP2P measured are as P2P should be.
 

@@ -119,7 +119,7 @@ def _refused(setter: CardSetter, watts: float, card: Card, least: float) -> Find
     )
 
 
-@Check("pwr.cable", needs=(KERNEL_LOG, SMI), fixes=("hands",))
+@Check("pwr.cable", needs=(KERNEL_LOG, SMI), fixes=("hands",), cause_rank=92)
 def cable(examined: Examined) -> Finding:
     """No card misses a power cable.
 
