@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.concerns.registry import concern_of
 from rigops.doctor import views
@@ -105,11 +105,13 @@ def _is_of_now(finding: Finding) -> bool:
     return {one.section for one in finding.evidence} != {KERNEL_LOG_PREVIOUS.name}
 
 
-def explaining(examined: Examined, *checks: str) -> Finding | None:
-    """A failure by known lines that explains one which has no cause of its own."""
+def explaining(
+    examined: Examined, *checks: str, least: Literal["warn", "fail"] = "fail"
+) -> Finding | None:
+    """A finding by known lines that explains a failure which has no cause of its own."""
     told = known_lines(examined)
     found = (replace(one, id=check) for check in checks for one in told.get(check, ()))
-    return next((one for one in found if one.status == "fail"), None)
+    return next((one for one in found if one.status in {"fail", least}), None)
 
 
 def has_known_lines(snapshot: HostSnapshot, catalog: Catalog) -> bool:

@@ -168,7 +168,7 @@ def _counts(hosts: Sequence[HostReport]) -> str:
     by_check = {
         (host.host, one.id): one
         for host in hosts
-        for one in host.findings
+        for one in folded_checks(host.findings)
         if one.fix and one.status in _TO_FIX
     }
     fixes = {

@@ -47,16 +47,30 @@ def is_grave(finding: Finding) -> bool:
 
 
 def folded_checks(findings: Iterable[Finding]) -> list[Finding]:
-    """What several checks say in the same words has one cause, and is one line."""
-    alike = grouped(
-        findings, lambda one: (one.status, one.subject, one.summary, one.fix and fix_key(one))
+    """What has one cause is one line: the same words of several checks, and effects of another.
+
+    An effect names the check of its cause in `data`.
+    """
+    lines: dict[object, list[Finding]] = {}
+    for one in findings:
+        words = (one.status, one.subject, one.summary, one.fix and fix_key(one))
+        causes = [same for same in lines.values() if _is_effect(one, same[0])]
+        for same in causes or [lines.setdefault(words, [])]:
+            same.append(one)
+    return [_with_ids(*same) for same in lines.values()]
+
+
+def _is_effect(finding: Finding, cause: Finding) -> bool:
+    return (
+        finding.data.get("cause") == cause.id
+        and finding.status == cause.status
+        and (finding.subject == cause.subject or HOST in {finding.subject, cause.subject})
     )
-    shown = []
-    for first, *others in alike.values():
-        ids = ", ".join(dict.fromkeys(one.id for one in others if one.id != first.id))
-        same = f"{first.summary} (and {ids})"
-        shown.append(replace(first, summary=same) if ids else first)
-    return shown
+
+
+def _with_ids(first: Finding, *others: Finding) -> Finding:
+    ids = ", ".join(dict.fromkeys(one.id for one in others if one.id != first.id))
+    return replace(first, summary=f"{first.summary} (and {ids})") if ids else first
 
 
 class _Form(NamedTuple):

@@ -79,6 +79,30 @@ def test_what_is_well_is_told_with_its_values(rigops: Rigops, name: str, lines: 
 
 
 @pytest.mark.parametrize(
+    ("name", "cause", "effect"),
+    [
+        ("talos-gsp-timeout", "GSP firmware did not answer the driver: Xid 119", "xid"),
+        ("smi-lost-powershell", "lost: nvidia-smi cannot reach it any more", "gpu.count"),
+        ("log-grep-files", "Xid 79: GPU has fallen off the bus", "gpu.init"),
+        (
+            "nouveau-and-secure-boot",
+            "refuses the NVIDIA module because of Secure Boot",
+            "drv.loaded",
+        ),
+    ],
+)
+def test_what_follows_from_a_finding_is_told_once(
+    rigops: Rigops, name: str, cause: str, effect: str
+) -> None:
+    said = rigops("doctor", "--from", str(PASTES / f"{name}.txt")).out
+    whole = rigops("doctor", "--from", str(PASTES / f"{name}.txt"), "-v").out
+
+    assert f"{cause} (and {effect})" in " ".join(said.split())
+    assert not re.search(rf"^  fail +{effect} ", said, re.MULTILINE)
+    assert re.search(rf"^  fail +{effect} ", whole, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
     ("name", "status", "code"),
     [
         ("healthy-log", "ok", 0),

@@ -142,3 +142,31 @@ def test_a_paste_has_these_alarms(name: str) -> None:
     assert {
         f"{one.status} {one.id}" for one in found(text) if one.status in {"fail", "warn"}
     } == expected
+
+
+@pytest.mark.parametrize(
+    ("refused", "cause", "said"),
+    [
+        ("'nvidia': Exec format error", "drv.dkms", "the NVIDIA module on disk is for another"),
+        ("'nvidia': Key was rejected by service", "drv.secureboot", "because of Secure Boot"),
+        ("'clevo_acpi': Key was rejected by service", "drv.secureboot", "clevo_acpi, which is not"),
+    ],
+)
+def test_a_known_line_says_why_no_driver_is_loaded(refused: str, cause: str, said: str) -> None:
+    smi = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+    text = f"modprobe: ERROR: could not insert {refused}\n\n$ nvidia-smi\n{smi}"
+    loaded = next(one for one in found(text) if one.id == "drv.loaded")
+
+    assert said in loaded.summary
+    assert loaded.data == {"cause": cause}
+
+
+def test_an_xid_that_the_firmware_of_the_card_tells_names_it_as_its_cause() -> None:
+    gsp = "[ 9.{}] NVRM: Xid (PCI:0000:09:00): {}, pid=1, name=python3, Timeout waiting for RPC\n"
+
+    def causes(*numbers: int) -> list[object]:
+        text = "".join(gsp.format(at, number) for at, number in enumerate(numbers))
+        return [one.data.get("cause") for one in found(text) if one.id == "xid"]
+
+    assert causes(119) == ["drv.gsp"]
+    assert causes(119, 154) == causes(79) == [None]

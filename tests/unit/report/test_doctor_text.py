@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.doctor.finding import Evidence, Finding, Fix, FixKind
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, FixKind, Status
 from rigops.doctor.host_report import HostReport
 from rigops.errors import HostError
 from rigops.report.closing import Again
@@ -134,6 +134,30 @@ def test_one_cause_is_one_line_and_one_act_is_one_fix() -> None:
         "                   fix: rigops apply",
     ]
     assert "To fix: 1 with rigops apply, 2 by hand." in said[-2]
+
+
+def test_an_effect_is_named_beside_its_cause_of_the_same_status_and_card() -> None:
+    def effect(status: Status, check: str, subject: str = HOST) -> Finding:
+        fix = Fix(kind="hands", text=f"look at {check}")
+        data = {"cause": "drv.gsp"}
+        return Finding(status, check, id=check, subject=subject, fix=fix, data=data)
+
+    first, other, _ = (f"gpu 0000:{card}" for card in CARDS)
+    cause = Finding("fail", "it is dead", id="drv.gsp", subject=first)
+    found = [cause, effect("fail", "xid", first), effect("fail", "gpu.count")]
+    apart = [effect("fail", "gpu.init", other), effect("warn", "tmp.fan", first)]
+
+    said = lines(report("rig", *found, *apart))
+
+    assert [line.split("  ", 1)[1] for line in said[1:6]] == [
+        f"fail  drv.gsp   GPU {first[9:]}: it is dead (and xid, gpu.count)",
+        f"fail  gpu.init  GPU {other[9:]}: gpu.init",
+        "                fix: look at gpu.init                         (by hand)",
+        f"warn  tmp.fan   GPU {first[9:]}: tmp.fan",
+        "                fix: look at tmp.fan                          (by hand)",
+    ]
+    assert "To fix: 2 by hand." in said[-2]
+    assert sum("look at xid" in one for one in lines(report("rig", *found), verbose=True)) == 1
 
 
 def test_a_key_that_mends_several_findings_is_counted_once() -> None:

@@ -134,6 +134,7 @@ def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Find
         subject=subject,
         why=why,
         fix=None if starts_now and not now else fix,
+        data={"cause": cause.check} if cause and cause.check else {},
     )
 
 
@@ -141,6 +142,7 @@ class _Cause(NamedTuple):
     meaning: str
     fix: Fix
     evidence: tuple[Evidence, ...]
+    check: str = ""  # that tells the same
 
 
 def _cause(
@@ -159,15 +161,15 @@ def _cause(
     for entry in _dropped(examined).get(address, ()):
         if _is_before(entry, started):
             cited = driver_state.cited([entry])
-            return _Cause("it has fallen off the bus", fix_by_hand(ADVICE), cited)
+            return _Cause("it has fallen off the bus", fix_by_hand(ADVICE), cited, "xid")
     if lines := bar1.without_room(examined).get(address):
-        return _Cause(_NO_ROOM, fix_by_hand(_MAKE_ROOM), driver_state.cited(lines[:1]))
+        return _Cause(_NO_ROOM, fix_by_hand(_MAKE_ROOM), driver_state.cited(lines[:1]), "bar1.size")
     other = explaining(examined, "gpu.init") if is_unknown else None
     return _by_line(other) if other else None
 
 
 def _by_line(known: Finding) -> _Cause | None:
-    return _Cause(known.summary, known.fix, known.evidence) if known.fix else None
+    return _Cause(known.summary, known.fix, known.evidence, known.id) if known.fix else None
 
 
 @once

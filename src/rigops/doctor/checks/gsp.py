@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog import lookup, versions
 from rigops.doctor import views
 from rigops.doctor.check import Check
+from rigops.doctor.examined import once
 from rigops.doctor.finding import Finding, Fix, fix_by_hand
 from rigops.doctor.known_lines import explaining
 from rigops.doctor.views import driver_state, kernel_logs
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
     from rigops.catalog.model import Verdict
     from rigops.doctor.examined import Examined
     from rigops.doctor.views.kernel_logs import Which
+    from rigops.probe.kernel_log.events import Xid
     from rigops.probe.kernel_log.log_line import LogLine
+    from rigops.probe.snapshot import HostSnapshot
 
     _Entry = tuple[Which, LogLine]
 
-_XIDS: Final = frozenset({119, 120})
+XIDS: Final = frozenset({119, 120})
 _NOT_STARTED: Final = re.compile(
     r"NVRM: (?:GPU (?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]): )?"
     r"RmInitAdapter failed! \(0x62:"
@@ -65,7 +68,7 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
     and the PCIe link of that card come first. Lines of this boot come before those of the previous
     one.
     """
-    found = _troubles(examined)
+    found = troubles(examined)
     if found:
         return [_failed(examined, subject, entries) for subject, entries in found.items()]
     if views.has_no_gpu(examined):
@@ -75,14 +78,12 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
     return kernel_logs.clean(examined.snapshot, "GSP trouble")
 
 
-def _troubles(examined: Examined) -> dict[str, list[_Entry]]:
+@once
+def troubles(examined: Examined) -> dict[str, list[_Entry]]:
     """By subject, those of this boot first."""
     snapshot = examined.snapshot
-    xids = kernel_logs.of_both_boots(snapshot, lambda log: log.xids)
     named = [
-        (f"gpu {xid.address or 'unknown'}", (which, xid.entry))
-        for which, xid in xids
-        if xid.number in _XIDS
+        (f"gpu {xid.address or 'unknown'}", (which, xid.entry)) for which, xid in _xids(snapshot)
     ]
     for which, line in kernel_logs.matching(snapshot, _NOT_STARTED):
         if shape := _NOT_STARTED.search(line.message):
@@ -96,15 +97,23 @@ def _troubles(examined: Examined) -> dict[str, list[_Entry]]:
     return found
 
 
+def _xids(snapshot: HostSnapshot) -> list[tuple[Which, Xid]]:
+    xids = kernel_logs.of_both_boots(snapshot, lambda log: log.xids)
+    return [(which, xid) for which, xid in xids if xid.number in XIDS]
+
+
 def _failed(examined: Examined, subject: str, entries: list[_Entry]) -> Finding:
     bad = _bad_verdict(examined)
     is_start = all(_NOT_STARTED.search(one.message) for _, one in entries)
     cause = explaining(examined, "drv.flavor", "drv.gsp") if is_start else None
     now = [one for one in entries if one[0] == "current"]
-    times = count(one for _, one in now or entries)
+    shown = [one for _, one in now or entries]
+    numbers = sorted({xid.number for _, xid in _xids(examined.snapshot) if xid.entry in shown})
+    times = count(shown)
     return Finding(
         "fail",
         "GSP firmware did not answer the driver"
+        + (f": Xid {', '.join(map(str, numbers))}" if numbers else "")
         + (f", {times} times" if times > 1 else "")
         + ("" if now else " (in the previous boot)"),
         kernel_logs.cited(now or entries, _SHOWN),

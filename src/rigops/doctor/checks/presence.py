@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_gpu
@@ -120,7 +121,8 @@ def count(examined: Examined) -> Finding:
         is_all_lost = (
             losses and not unlisted and len(examined.cards) >= (views.declared_count(examined) or 0)
         )
-        return _count("fail", "; ".join(complaints), evidence, ADVICE if is_all_lost else _SEEK)
+        failure = _count("fail", "; ".join(complaints), evidence, ADVICE if is_all_lost else _SEEK)
+        return replace(failure, data={"cause": "gpu.lost"}) if is_all_lost else failure
     if examined.snapshot.bundle.paste and views.declared_count(examined) is None:
         return _pasted(examined, evidence)
     doubt = missing.possible or _doubt(examined)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog import find_xid
 from rigops.doctor import views
 from rigops.doctor.check import Check
+from rigops.doctor.checks import gsp
 from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_state, kernel_logs
@@ -143,8 +144,16 @@ def _incident(
             "first": incident.first,
             "last": incident.last,
             "boot": incident.boot,
+            **({"cause": "drv.gsp"} if not came_back and _is_of_gsp(examined, incident) else {}),
         },
     )
+
+
+def _is_of_gsp(examined: Examined, incident: Incident) -> bool:
+    """Whether drv.gsp tells all of it."""
+    told = gsp.troubles(examined).get(f"gpu {incident.address or UNNAMED}", ())
+    numbers = {one.xid.number for one in incident.reports}
+    return numbers <= gsp.XIDS and any(boot == incident.boot for boot, _ in told[:1])
 
 
 def _status(examined: Examined, incident: Incident) -> Status:
