@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rigops.probe.smi.report import SmiGpu
     from rigops.probe.snapshot import HostSnapshot
 
+NO_NAME = "unknown GPU"
 _OF_DRIVER = re.compile(
     r"^nvidia (?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (?!Adding to iommu group)"
 )
@@ -116,7 +117,7 @@ def _card(
     label = listed.product or listed.name if listed else label
     if model is None and label:
         model = find_gpu(catalog, label).only
-    name = model.name if model else (smi and smi.name) or label or "unknown GPU"
+    name = model.name if model else (smi and smi.name) or label or NO_NAME
     return Card(
         address=address,
         model=model,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle
 
 NOT_DECIDED: Final = "no output in the paste decides it"
-_NOTHING: Final = "nothing in this paste can be judged"
+_NOTHING: Final = "nothing in this paste can be judged: {}"
 # Outputs of which each is the whole answer to one question: people paste them to have it judged.
 _ANSWERS: Final = frozenset(
     {section.name for section in PASTED} - {ALL_LINES.name} | {P2P_READ.name}
@@ -29,7 +29,8 @@ def judged(bundle: Bundle, found: Sequence[tuple[Check, Finding]]) -> list[tuple
     if all(finding.status == "skipped" for _, finding in told):
         found = sorted(found, key=lambda one: (one[1].essential, one[0].cause_rank))
         for check, finding in found[-1:]:
-            unknown = replace(finding, status="unknown", summary=_NOTHING, essential=True)
+            summary = _NOTHING.format(finding.summary)
+            unknown = replace(finding, status="unknown", summary=summary, essential=True)
             return [(check, unknown), *(one for one in told if one[0] is not check)]
     return told
 

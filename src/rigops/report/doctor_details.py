@@ -39,11 +39,14 @@ def host_status(host: HostReport) -> str:
 def head_lines(host: HostReport, width: int) -> list[str]:
     status = host_status(host)
     about = not_checked(host) or _about(host)
-    lead = visible(f"{host.host}  {status}")
+    name, room = visible(host.host), width - len(f"  {status}")
+    if len(name) > room:  # of a file that was saved under its title
+        name = f"{name[: room - 1]}…"
+    lead = f"{name}  {status}"
     first, *rest = wrapped(f"{lead}  {about}", width, "", hanging="  ")
     if first.startswith(lead):
-        name = styled(host.host, bold=True)
-        first = f"{name}  {colored(status, host.status, bold=True)}{first[len(lead) :]}"
+        shown = colored(status, host.status, bold=True)
+        first = f"{styled(name, bold=True)}  {shown}{first[len(lead) :]}"
     return [first, *rest]
 
 

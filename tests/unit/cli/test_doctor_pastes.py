@@ -136,10 +136,25 @@ def test_json_has_every_check_and_calls_skipped_what_the_paste_does_not_show(
     assert host["notes"][-1] == "more would be decided by: nvidia-smi -q"
 
 
+@pytest.mark.parametrize("option", [(), ("-v",)])
+def test_a_file_whose_name_is_long_makes_no_line_wider(
+    rigops: Rigops, tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    post = tmp_path / f"{'_fell_off_the_bus' * 8}.txt"
+    post.write_text((PASTES / "xid-79-proxmox-prompt.txt").read_text())
+
+    first, *rest = (
+        rigops("doctor", "--from", str(post), *option).out.replace("…", "...").split("\n")
+    )
+
+    assert re.fullmatch(r"(_fell_off_the_bus)+\w*\.\.\.  FAIL", first)
+    assert max(map(len, (first, *rest))) <= 100
+
+
 def test_only_of_a_check_that_nothing_pasted_decides_is_unknown(rigops: Rigops) -> None:
     answer = rigops("doctor", "--from", str(PASTES / "healthy-log.txt"), "--only", "btrfs.space")
 
-    assert "unknown  btrfs.space  nothing in this paste can be judged" in answer.out
+    assert "unknown  btrfs.space  nothing in this paste can be judged: " in answer.out
     assert answer.code == 3
 
 

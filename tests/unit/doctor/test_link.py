@@ -114,6 +114,22 @@ def test_lspci_alone_tells_narrow_links() -> None:
     assert "Width x1 (downgraded)" in finding.evidence[0].line
 
 
+@pytest.mark.parametrize(
+    ("width", "status"),
+    [("x4 (downgraded)", "warn"), ("x8 (downgraded)", "info"), ("x4 (ok)", "unknown")],
+)
+def test_lspci_calls_a_link_narrow_where_nothing_tells_the_lanes_of_its_card(
+    width: str, status: str
+) -> None:
+    unknown = "01:00.0 VGA compatible controller [0300]: NVIDIA Corporation Device [10de:fff0]\n"
+    link = f"\t\tLnkSta:\tSpeed 8GT/s (downgraded), Width {width}\n\t\t\tTrErr- Train-\n"
+    (finding,) = found(WIDTH, {"lspci": unknown + link})
+
+    assert finding.status == status
+    assert ("could have more lanes" in finding.summary) == ("(downgraded)" in width)
+    assert all(width in one.line for one in finding.evidence)
+
+
 @pytest.mark.parametrize("lanes", ["-,-", "2.5,63", "2.5,0"])
 def test_a_link_that_cannot_be_read_is_unknown(lanes: str) -> None:
     pci = card(f"pci0000:40/0000:40:01.1/{ONE}", lanes=lanes)

@@ -170,3 +170,32 @@ def test_an_xid_that_the_firmware_of_the_card_tells_names_it_as_its_cause() -> N
 
     assert causes(119) == ["drv.gsp"]
     assert causes(119, 154) == causes(79) == [None]
+
+
+def test_a_paste_of_which_nothing_can_be_judged_says_why_for_the_check_that_it_names() -> None:
+    (unknown,) = [one for one in found("$ nvidia-smi topo -p2p\n") if one.status == "unknown"]
+
+    assert (unknown.id, unknown.summary) == (
+        "gpu.count",
+        "nothing in this paste can be judged: no card is listed",
+    )
+
+
+def test_cards_of_a_matrix_are_counted_by_its_rows() -> None:
+    rows = ("GPU0\t X \tPHB", "GPU1\tPHB\t X ")
+    matrix = "\n".join(("\tGPU0\tGPU1", *rows, "", "Legend:", "  X = Self", ""))
+    test = "".join(P2P_TEST.splitlines(keepends=True)[:5])
+
+    for text in (f"$ nvidia-smi topo -m\n{matrix}", f"$ nvidia-smi topo -m\n{matrix}\n{test}"):
+        count = next(one for one in found(text) if one.id == "gpu.count")
+        assert [one.line for one in count.evidence] == list(rows)
+
+
+def test_a_lost_card_without_a_name_is_named_by_its_address_alone() -> None:
+    text = (
+        "[ 9.1] nvidia 0000:42:00.0: Unable to change power state from D3cold to D0, "
+        "device inaccessible\n"
+    )
+    lost = next(one for one in found(text) if one.id == "gpu.lost")
+
+    assert lost.summary == "lost: it does not answer any more, as the kernel log has it"

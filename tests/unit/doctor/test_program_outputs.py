@@ -86,6 +86,12 @@ def test_every_output_here_is_judged_above() -> None:
     assert judged == {(section, name) for section in OUTPUTS for name in OUTPUTS[section]}
 
 
+def test_one_communicator_is_counted_as_one() -> None:
+    (init,) = [one for one in OUTPUTS["nccl-log"]["ends-in-init"].splitlines() if "rank 0" in one]
+
+    assert found("nccl-log", init)[0].summary == "NCCL began 1 communicator, and 0 came to be"
+
+
 @pytest.mark.parametrize("section", IDS)
 def test_what_is_none_of_these_outputs_is_never_healthy(section: str) -> None:
     (only,) = found(section, "hello\n")

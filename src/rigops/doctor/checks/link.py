@@ -49,8 +49,10 @@ def width(examined: Examined) -> list[Finding]:
     Compares the lanes of the link with those of the card and of the port above it (sysfs, lspci;
     where neither was read, the kernel's log at boot of a link that limits its card). Fewer
     than both could have is a warning, fewer because the slot has no more is information, as it is
-    in a virtual machine, whose ports are made up. An impossible width, such as x32, is ignored. The
-    speed is not judged: an idle link runs at 2.5 GT/s, and lspci calls that (downgraded).
+    in a virtual machine, whose ports are made up. Where nothing tells the lanes of card and slot, a
+    width that lspci calls (downgraded) is fewer than the card has. An impossible width, such as
+    x32, is ignored. The speed is not judged: an idle link runs at 2.5 GT/s, and lspci calls that
+    (downgraded).
     """
     return judge_answering(
         examined,
@@ -80,7 +82,7 @@ def _width(card: Card, link: Lanes) -> Finding:
 
 def _opinion(link: Lanes) -> tuple[Status, str, str]:
     if link.now is None or link.own is None:
-        return "unknown", "how many lanes its link has could not be read", ""
+        return _by_word_of_lspci(link)
     has = f"x{link.now}"
     could = link.expected or link.own
     if link.now >= could == link.own:
@@ -94,6 +96,15 @@ def _opinion(link: Lanes) -> tuple[Status, str, str]:
         summary = f"{has} of x{link.own}, and its slot's lanes are not known"
         return "info", summary, _SLOT_NOT_READ + _SAVING
     return "warn", f"{has} where x{could} is possible", _NARROW
+
+
+def _by_word_of_lspci(link: Lanes) -> tuple[Status, str, str]:
+    if link.now is None or link.port or not link.is_narrower:
+        return "unknown", "how many lanes its link has could not be read", ""
+    summary = f"x{link.now}, and it could have more lanes (lspci: downgraded)"
+    if link.is_virtual or link.now > _FEW_LANES:
+        return "info", summary, (_IN_A_GUEST if link.is_virtual else _SLOT_NOT_READ) + _SAVING
+    return "warn", summary, _NARROW
 
 
 @Check("pci.gen.load", fixes=("hands",))

@@ -42,9 +42,10 @@ def nccl_log(examined: Examined) -> list[Finding]:
 def _unended(log: NcclLog) -> Finding | None:
     if log.started <= log.completed:
         return None
+    begun = "1 communicator" if log.started == 1 else f"{log.started} communicators"
     return Finding(
         "unknown",
-        f"NCCL began {log.started} communicators, and {log.completed} came to be",
+        f"NCCL began {begun}, and {log.completed} came to be",
         cited(NCCL_LOG, [log.last_line]),
         why=HANG,
         essential=True,

@@ -6,11 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_gpu
 from rigops.dataclass import dataclass
 from rigops.doctor import views
+from rigops.doctor.card import NO_NAME
 from rigops.doctor.check import Check
 from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
@@ -108,14 +110,7 @@ def count(examined: Examined) -> Finding:
     evidence = [
         *(one for loss in losses.values() for one in evidence_of(loss)),
         *(Evidence(SMI.name, line) for line in examined.snapshot[SMI].or_empty.failure_lines),
-        *[
-            Evidence(PCI.name, card.function.line)
-            if card.function
-            else Evidence(LSPCI.name, card.lspci.line)
-            if card.lspci
-            else Evidence(SMI.name, card.smi.line if card.smi else "")
-            for card in examined.cards
-        ],
+        *(one for card in examined.cards for one in _line_of(card)),
     ]
     if complaints:
         is_all_lost = (
@@ -134,6 +129,13 @@ def count(examined: Examined) -> Finding:
     return _count("ok", _cards(there) + (", as declared" if declared else ""), evidence)
 
 
+def _line_of(card: Card) -> tuple[Evidence, ...]:
+    """None of a card that a log or a program alone names."""
+    sources = ((PCI, card.function), (LSPCI, card.lspci), (SMI, card.smi))
+    found = (Evidence(section.name, one.line) for section, one in sources if one and one.line)
+    return tuple(islice(found, 1))
+
+
 def _count(status: Status, summary: str, evidence: Iterable[Evidence], fix: str = "") -> Finding:
     is_failure = status == "fail"
     return Finding(
@@ -149,20 +151,23 @@ def _cards(number: int) -> str:
     return "1 card is there" if number == 1 else f"{number} cards are there"
 
 
-def _pasted(examined: Examined, evidence: Iterable[Evidence]) -> Finding:
+def _pasted(examined: Examined, evidence: Sequence[Evidence]) -> Finding:
     """The cards that are in a paste; where it was cut there may be more."""
     snapshot = examined.snapshot
     cut = snapshot.bundle.paste.cut if snapshot.bundle.paste else ()
     named = Counter(card.name for card in examined.cards if card.smi or card.lspci)
-    matrices = (snapshot[TOPOLOGY].value, snapshot[P2P_READ].value)
-    number = max(sum(named.values()), *(len(one.gpus) for one in matrices if one), 0)
+    topology, peers = snapshot[TOPOLOGY].or_empty, snapshot[P2P_READ].or_empty
+    number = max(sum(named.values()), len(topology.gpus), len(peers.gpus))
+    if not evidence:
+        section, rows = (TOPOLOGY, topology.rows) if topology.rows else (P2P_READ, peers.rows)
+        evidence = [Evidence(section.name, row) for row in rows]
     if cut:
         return _count("unknown", f"{' and '.join(cut)}: the end is cut off", evidence)
     if not number:
         return _count("unknown", "no card is listed", evidence)
     cards = ", ".join(f"{count}x {name.removeprefix('GeForce ')}" for name, count in named.items())
-    links = snapshot[TOPOLOGY].or_empty.links
-    paths = "/".join(sorted({link for (one, other), link in links.items() if one != other}))
+    links = topology.links.items()
+    paths = "/".join(sorted({link for (one, other), link in links if one != other}))
     parts = [
         "1 card" if number == 1 else f"{number} cards",
         f": {cards}" if cards else "",
@@ -236,7 +241,7 @@ def lost(examined: Examined) -> Finding | list[Finding]:
     laptop's card that bbswitch has switched off is not lost.
     """
     losses = {**_logged(examined), **lost_cards(examined)}
-    names = {card.address: f"{card.name}: " for card in examined.cards}
+    names = {card.address: f"{card.name}: " for card in examined.cards if card.name != NO_NAME}
     gone = [
         Finding(
             "fail",

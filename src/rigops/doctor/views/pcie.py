@@ -89,6 +89,7 @@ class Lanes:
     port: int | None  # lanes_of what it is plugged into
     evidence: tuple[Evidence, ...]
     is_virtual: bool = False  # the port is one that a hypervisor made up
+    is_narrower: bool = False  # than the card could, by lspci's word
 
     @property
     def expected(self) -> int | None:
@@ -132,6 +133,7 @@ def lanes_of(examined: Examined, card: Card) -> Lanes:
         port if is_real else None,
         tuple(one for one in (*reported, about_port) if one),
         is_virtual,
+        status is not None and status.is_narrower,
     )
 
 

@@ -18,7 +18,7 @@ from rigops.probe.text import lines
 
 REDIRECTING = frozenset({"ReqRedir", "CmpltRedir", "EgressCtrl"})
 
-_WIDTH = re.compile(r"Width x([0-9]{1,3})")
+_WIDTH = re.compile(r"Width x([0-9]{1,3})( \(downgraded\))?")
 _REGION = re.compile(r"(?:Region ([0-9]): )?(?:\[virtual\] )?(Memory at|I/O ports at) (.*)")
 _SIZE = re.compile(r"\[size=([0-9]{1,6})([KMGT]?)\]")
 _NO_SPACE = ("<ignored>", "<unassigned>")
@@ -31,8 +31,11 @@ _BITS = re.compile(rf"{_BIT.pattern}(?:\s+{_BIT.pattern})*")
 
 @dataclass(frozen=True, kw_only=True)
 class LspciLink:
+    """`is_narrower`: by lspci's word, than the function's own link could be."""
+
     width: int | None
     line: str
+    is_narrower: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +205,11 @@ def _link(line: str | None) -> LspciLink | None:
     if line is None:
         return None
     width = _WIDTH.search(line)
-    return LspciLink(width=int(width[1]) if width else None, line=line)
+    return LspciLink(
+        width=int(width[1]) if width else None,
+        line=line,
+        is_narrower=bool(width and width[2]),
+    )
 
 
 def _regions(body: list[str]) -> tuple[Region, ...]:
