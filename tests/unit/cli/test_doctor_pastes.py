@@ -83,6 +83,7 @@ def test_what_is_well_is_told_with_its_values(rigops: Rigops, name: str, lines: 
     [
         ("talos-gsp-timeout", "GSP firmware did not answer the driver: Xid 119", "xid"),
         ("smi-lost-powershell", "lost: nvidia-smi cannot reach it any more", "gpu.count"),
+        ("rm-init-after-passthrough", "it did not answer when it was woken", "gpu.init"),
         ("log-grep-files", "Xid 79: GPU has fallen off the bus", "gpu.init"),
         (
             "nouveau-and-secure-boot",

@@ -41,7 +41,10 @@ def test_causes_stand_above_what_they_bring_about() -> None:
 
     assert ranks["drv.dkms"] < ranks["drv.loaded"] < ranks["xid"] < ranks["gpu.lost"]
     assert ranks["cmdline.drift"] < ranks["iommu.mode"] < ranks["pwr.limit"]
-    assert max(ranks["pwr.cable"], ranks["bar1.size"], ranks["xid"]) < ranks["gpu.init"]
+    assert (
+        max(ranks[one] for one in ("pwr.cable", "bar1.size", "xid", "gpu.lost"))
+        < (ranks["gpu.init"])
+    )
     assert max(ranks["tmp.core"], ranks["pwr.brake"]) < ranks["clk.throttle"]
     assert ranks["nccl.log"] < ranks["bench.nccl"]
     own = [check.cause_rank for check in CHECKS if check.cause_rank != ranks["pwr.limit"]]

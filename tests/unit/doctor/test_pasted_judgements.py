@@ -198,4 +198,6 @@ def test_a_lost_card_without_a_name_is_named_by_its_address_alone() -> None:
     )
     lost = next(one for one in found(text) if one.id == "gpu.lost")
 
-    assert lost.summary == "lost: it does not answer any more, as the kernel log has it"
+    assert lost.summary == "lost: it did not answer when it was woken"
+    assert lost.fix is not None
+    assert "d3cold_allowed" in lost.fix.text

@@ -49,12 +49,6 @@ _SEEK: Final = (
     "reseat the card, its riser and its power plugs, then try another driver branch (`rigops "
     "drivers` shows which are good)"
 )
-_NOT_WOKEN: Final = "it did not answer when it was woken"
-_WAKE: Final = (
-    "switch the machine off and on, which takes the card's power. Where a virtual machine had the "
-    "card, keep it awake from then on: `echo 0 >/sys/bus/pci/devices/ADDRESS/d3cold_allowed`, or "
-    "`options vfio-pci disable_idle_d3=1` in /etc/modprobe.d"
-)
 _NO_ROOM: Final = "one of its windows (BAR) has no room in the address space"
 _MAKE_ROOM: Final = (
     "switch on Above 4G Decoding in the BIOS (see bar1.size), then try the kernel argument "
@@ -67,7 +61,7 @@ _MAKE_ROOM: Final = (
     needs_gpu=False,
     needs=(*views.COUNTS_CARDS, NVIDIA_VERSION, KERNEL_LOG_PREVIOUS, KERNEL_LOG),
     fixes=("hands",),
-    cause_rank=105,
+    cause_rank=115,
 )
 def init(examined: Examined) -> Finding | list[Finding]:
     """The driver can start every card.
@@ -156,8 +150,8 @@ def _cause(
     address, started = subject.removeprefix("gpu "), now[0][1].clock
     for entry in _unreachable(examined).get(address, ()):
         if _is_before(entry, started):
-            fix = fix_by_hand(_WAKE.replace("ADDRESS", address))
-            return _Cause(_NOT_WOKEN, fix, driver_state.cited([entry]))
+            fix = presence.wake(address)
+            return _Cause(presence.NOT_WOKEN, fix, driver_state.cited([entry]), "gpu.lost")
     for entry in _dropped(examined).get(address, ()):
         if _is_before(entry, started):
             cited = driver_state.cited([entry])

@@ -15,7 +15,7 @@ from rigops.doctor import views
 from rigops.doctor.card import NO_NAME
 from rigops.doctor.check import Check
 from rigops.doctor.examined import once
-from rigops.doctor.finding import Evidence, Finding, fix_by_hand
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_state, pcie
 from rigops.doctor.views.cards import (
     answers,
@@ -69,8 +69,17 @@ _WATCH = (
     "the driver cannot read it; if more values go, or Xids name the card, the card fails"
 )
 
+NOT_WOKEN: Final = "it did not answer when it was woken"
+_WAKE: Final = (
+    "switch the machine off and on, which takes the card's power. Where a virtual machine had the "
+    "card, keep it awake from then on: `echo 0 >/sys/bus/pci/devices/{address}/d3cold_allowed`, or "
+    "`options vfio-pci disable_idle_d3=1` in /etc/modprobe.d; where nouveau has it: the kernel "
+    "argument nouveau.runpm=0"
+)
+
+_LOST: Final = "[NV_ERR_GPU_IS_LOST]"
 UNREACHABLE: Final = re.compile(
-    r"^NVRM: .{0,300}\[NV_ERR_GPU_IS_LOST\]|"
+    rf"^NVRM: .{{0,300}}{re.escape(_LOST)}|"
     r"^[A-Za-z0-9_-]{1,32} (?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): "
     r"(?:(?:Unable to|can't) change power state from [A-Za-z0-9]{1,10} to D0.{0,16}inaccessible|"
     r"not ready [0-9]{1,9}ms after [A-Za-z ]{1,40}; giving up)"
@@ -249,7 +258,7 @@ def lost(examined: Examined) -> Finding | list[Finding]:
             evidence_of(loss),
             subject=f"gpu {address}",
             why=_WHY_LOST,
-            fix=fix_by_hand(ADVICE),
+            fix=wake(address) if loss.reason == NOT_WOKEN else fix_by_hand(ADVICE),
         )
         for address, loss in losses.items()
     ]
@@ -264,6 +273,10 @@ def lost(examined: Examined) -> Finding | list[Finding]:
         who = ", ".join(unsure) or "every card"
         found.append(Finding("unknown", f"whether {who} would answer is not known"))
     return found or Finding("ok", "every card answers")
+
+
+def wake(address: str) -> Fix:
+    return fix_by_hand(_WAKE.format(address=address))
 
 
 def _switched_off(names: Mapping[str, str], loss: LostCard) -> Finding:
@@ -294,7 +307,9 @@ def _logged(examined: Examined) -> dict[str, LostCard]:
     return {
         address: LostCard(
             address,
-            "it does not answer any more, as the kernel log has it",
+            NOT_WOKEN
+            if address not in dropped and not any(_LOST in one.message for one in entries)
+            else "it does not answer any more, as the kernel log has it",
             tuple((one.section, one.line) for one in driver_state.cited(entries)),
         )
         for subject, entries in found.items()
