@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from rigops.dataclass import dataclass
@@ -319,6 +319,7 @@ _CERTAIN: Final[Mapping[str, Pattern | None]] = {
 }
 
 
+@lru_cache(maxsize=1024)  # prose repeats what it quotes, and logs their traces
 def begun_by(line: str) -> tuple[Kind, str] | None:
     """The first kind that begins with it, and what is before it where all of it is indented."""
     if not line.strip():
