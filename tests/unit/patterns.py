@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import rigops
+from rigops.probe.pastes.kinds import Pattern
 from tests.unit.backtracking import Backtracking, TooManyStepsError, compiler, parsed, parser
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ def held() -> Iterator[tuple[str, str, AnyPattern]]:
 def _inside(value: object, seen: set[int]) -> Iterator[AnyPattern]:
     if isinstance(value, re.Pattern):
         yield value
+    elif isinstance(value, Pattern):
+        yield re.compile(value.pattern)
     elif id(value) not in seen and not isinstance(value, (str, bytes, type)):
         seen.add(id(value))
         inner: Iterable[object] = ()

@@ -13,7 +13,7 @@ from rigops.dataclass import dataclass
 
 _UNBOUND: Final = re.compile(r"[*+]|\{[0-9]*,\}")
 _OTHERS: Final = re.compile(r"\\.|\[\^?\]?[^\]]{0,200}\]")  # where these signs repeat nothing
-_WORD: Final = re.compile(r"[a-z]{2,}|[^\x00-\x7f]{2,}")
+_WORD: Final = re.compile(r"[a-z]{2,}|[^\x00-\x7f]{2,}|[^\x00-\x1fA-Z\"\\]{3,}")
 
 
 @cache
@@ -43,7 +43,7 @@ Words = Annotated[
     Form(
         lambda words: words and all(map(_WORD.fullmatch, words)),
         "has no words to look for",
-        'letters in a row, in small letters: ["couldn", "libnvidia"]',
+        'letters in a row, or more of the line, in small letters: ["libnvidia", "code 43"]',
     ),
 ]
 Declaration = Annotated[
@@ -66,8 +66,8 @@ class Beside:
 class KnownLine:
     """A line and its finding. Texts may name groups of the pattern: {address}.
 
-    `words`: runs of letters, ASCII's or others, in small letters; a text without any of them has no
-    such line.
+    `words`: runs of letters, ASCII's or others, or with what is between them, in small letters; a
+    text without any of them has no such line.
     `unless`: with a line that matches one of them it means nothing. `follows`: rows of which it is
     an effect, so that it is left out beside them. `when`: the first context that is there counts.
     """

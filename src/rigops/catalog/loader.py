@@ -47,7 +47,7 @@ _SOUGHT = re.compile(
     r"^words = \[(?P<words>.*)\]\npattern = (?P<quotes>\'\'\'|\')(?P<pattern>.*)(?P=quotes)$",
     re.MULTILINE,
 )
-_WORD = re.compile(r"[^\", ]+")
+_WORD = re.compile(r"\"([^\"]+)\"")
 
 E = TypeVar(
     "E",
@@ -307,6 +307,7 @@ def _tables_of(table: Table[E], document: Document, reader: Reader) -> list[dict
 
 
 def _sought(path: Path, row: str) -> SoughtLine:
+    @cache  # for each of many hosts
     def read() -> KnownLine:
         (line,) = _merged(_LINES, (), _parsed(path, f"{_ROW}{row}"))
         return line

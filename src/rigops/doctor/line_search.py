@@ -34,6 +34,7 @@ _MOST_HITS: Final = 200  # of one row
 _LETTERS: Final = bytes(
     one if chr(one) in f"{ascii_lowercase}\n" else ord(" ") for one in range(256)
 )
+_RUN: Final = re.compile(r"[a-z]+")
 _LONGER_IN_SMALL: Final = "\u0130"
 _TAG: Final = re.compile(r"<[^<>\n]{1,80}>")  # of XML, which says nothing
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
@@ -87,7 +88,7 @@ def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[Know
     letters = _letters_in((*texts, *wrapped))
     hits = {}
     for sought in catalog.sought_lines:
-        near = [word for word in sought.words if word in letters]
+        near = [word for word in sought.words if _may_be_in(letters, word)]
         found = near and (_hits(sought, near, texts) or _hits(sought, near, wrapped))
         if found:
             row = sought.read()
@@ -121,11 +122,19 @@ def _letters_in(texts: Iterable[Text]) -> str:
     return " ".join((b" ".join(found).decode(), *others))
 
 
+def _may_be_in(letters: str, word: str) -> bool:
+    return word in letters or (
+        not word.isalpha() and all(run in letters for run in _RUN.findall(word))
+    )
+
+
 def _hits(sought: SoughtLine, words: Sequence[str], texts: Iterable[Text]) -> list[Hit]:
-    pattern = compiled(sought.pattern)
-    lines = ((one.section, line) for one in texts for line in one.lines_with(words))
-    hits = ((section, pattern.search(line), line) for section, line in lines)
-    return list(islice((Hit(at, found, line) for at, found, line in hits if found), _MOST_HITS))
+    lines = [(one.section, line) for one in texts for line in one.lines_with(words)]
+    if not lines:
+        return []
+    search = compiled(sought.pattern).search
+    hits = (Hit(section, found, line) for section, line in lines if (found := search(line)))
+    return list(islice(hits, _MOST_HITS))
 
 
 def is_in(pattern: str, texts: Iterable[Text]) -> bool:

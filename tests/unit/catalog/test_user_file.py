@@ -333,6 +333,12 @@ def test_a_known_line_that_would_never_or_always_be_found_is_refused(
     assert message in problem.message
 
 
+def test_a_word_of_a_known_line_may_be_more_of_the_line_than_letters(tmp_path: Path) -> None:
+    text = changed(KNOWN_LINE, "words", '["watch: link of 0"]')
+
+    assert load(write(tmp_path, text)).known_lines[-1].words == ("watch: link of 0",)
+
+
 def test_a_known_line_without_evidence_is_refused(tmp_path: Path) -> None:
     assert "evidence is missing" in _only_problem(tmp_path, without(KNOWN_LINE, "evidence")).message
 

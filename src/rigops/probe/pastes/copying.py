@@ -30,9 +30,9 @@ _QUOTES: Final = frozenset(">+")
 _PANE: Final = "\u2502\u2503"  # of tmux and screen
 
 # Marks of Markdown and of prose around an output.
-_HAS_MARKS: Final = re.compile(
-    r"[`*_\"'<]|^\s*(?:[-+#|\u2022]|/{2}|[0-9])|"
-    r":[0-9a-f]{2}\.[0-7] |NVRM: |UUID: |\.[0-9]{6}\] |Verification error"
+_MARKS_BEFORE: Final = (*"-+#|\u20220123456789", "//")
+_HAS_MARKS: Final = re.compile(  # a search skips to letters, and over a class it does not
+    r"`|\*|_|\"|'|<|:[0-9a-f]{2}\.[0-7] |NVRM: |UUID: |\.[0-9]{6}\] |Verification error"
 )
 _DRESS_BEFORE: Final = re.compile(
     r"(?:[ \t]{0,3}(?:[-*+\u2022]|[0-9]{1,6}[.):|]?|#{1,6}|/{2})[ \t]){0,3}"
@@ -74,7 +74,7 @@ _AROUND: Final = re.compile(
 
 # Prefixes of lines in the logs of GitHub's and Azure's builds.
 _BUILD_STAMP: Final = re.compile(
-    r"^\ufeff?[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{7}Z ", re.MULTILINE
+    r"\n\ufeff?[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{7}Z "
 )
 
 # Prefixes of docker compose, kubectl, Ray and mpirun before each line of a container or a rank.
@@ -85,18 +85,17 @@ _CONTAINER: Final = re.compile(
 
 # Numbers of `cat -n` and of paste sites, one a line.
 _NUMBER: Final = re.compile(
-    r"^[ \t]{0,8}(?P<number>[0-9]{1,6})(?::| ?\|)?(?:[ \t](?P<rest>.*)|$)", re.MULTILINE
+    r"\n[ \t]{0,8}(?P<number>[0-9]{1,6})(?::| ?\|)?(?:[ \t](?P<rest>.*)|$)", re.MULTILINE
 )
 _WORD: Final = re.compile(r"[A-Za-z]{4}")
 _FEWEST: Final = 3  # numbered lines
 
 # Prefixes of grep, lists and syslogd's messages to terminals before a line of a log.
 _BEFORE_A_LOG_LINE: Final = re.compile(
-    r"^(?:/[\w./-]{1,200}:)?(?:[ \t]{0,8}[0-9]{1,9}(?:[:-]|[ \t]{1,4})|[*|+-] | ?kernel: ?)?"
+    r"\n(?:/[\w./-]{1,200}:)?(?:[ \t]{0,8}[0-9]{1,9}(?:[:-]|[ \t]{1,4})|[*|+-] | ?kernel: ?)?"
     r"(?=\[ {0,8}[0-9]{1,9}\.[0-9]{3,6}\] |[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} \S|"
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\S{0,20} \S|"
-    r"NVRM: |pcieport [0-9a-f]{4}:)",
-    re.MULTILINE,
+    r"NVRM: |pcieport [0-9a-f]{4}:)"
 )
 
 _PROGRAMS: Final = (
@@ -153,10 +152,14 @@ def plain_lines(text: str) -> list[str]:
         text = text.translate(_TYPOGRAPHY)
     for line_end in ("\r\r\n", "\r\n", "\r"):
         text = text.replace(line_end, "\n")
-    text = _BEFORE_A_LOG_LINE.sub("", _unnumbered(_BUILD_STAMP.sub("", text)))
+    text = f"\n{text}"  # before each line, since a search for one character skips to it
+    text = _BEFORE_A_LOG_LINE.sub("\n", _unnumbered(_BUILD_STAMP.sub("\n", text)))
+    lines = text[1:].split("\n")
+    if text.isascii() and not any(f"\n{mark}" in text for mark in _QUOTES):
+        return lines
     return [
         _unquoted(line) if (line and not line.isascii()) or line[:1] in _QUOTES else line
-        for line in text.split("\n")
+        for line in lines
     ]
 
 
@@ -172,7 +175,7 @@ def _unnumbered(text: str) -> str:
             and counts_on
             and any(_WORD.search(one["rest"] or "") for one in run)
         ):
-            pieces += [text[at : run[0].start()], "\n".join(one["rest"] or "" for one in run)]
+            pieces += [text[at : run[0].start()], *(f"\n{one['rest'] or ''}" for one in run)]
             at = run[-1].end()
     return "".join([*pieces, text[at:]])
 
@@ -181,7 +184,7 @@ def _numbered(text: str) -> Iterator[list[re.Match[str]]]:
     """Lines that begin with a number, and follow each other."""
     run: list[re.Match[str]] = []
     for found in _NUMBER.finditer(text):
-        if run and found.start() != run[-1].end() + 1:
+        if run and found.start() != run[-1].end():
             yield run
             run = []
         run.append(found)
@@ -200,7 +203,7 @@ def undressed(line: str) -> tuple[str, list[str]]:
 
     Empty where nothing is; and each text in back-ticks or quote marks within it.
     """
-    if not _HAS_MARKS.search(line):
+    if not (line.lstrip().startswith(_MARKS_BEFORE) or _HAS_MARKS.search(line)):
         return "", []
     *spans, plain = [one.strip() for one in _TAG.split(line) if one.strip()] or [""]
     if plain[:1] == plain[-1:] == "|":

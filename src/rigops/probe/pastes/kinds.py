@@ -3,36 +3,50 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
 from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.probe.kernel_log import stamps
 from rigops.probe.kernel_log.parser import REST_OF_LINE
 from rigops.probe.kernel_log.words import is_relevant, looks_like_the_kernel
+from rigops.probe.pastes.copying import margin_of
 from rigops.probe.smi.text import PIECE as PIECE_OF_QUERY
 
 _BLANK: Final = r"\s*$"
 _ADDRESS: Final = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
 
 
+class Pattern:
+    """Compiled when first tried: few texts have outputs of many kinds."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+
+    @cached_property
+    def match(self) -> Callable[[str], re.Match[str] | None]:
+        return re.compile(self.pattern).match
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """Patterns are tried at the beginning of a line.
 
-    `begins` is a first line; `own` belongs to it for certain; `may` does where nothing else begins.
-    `ends` is a last line, which makes the output complete. `has` must be in one of its lines.
+    `begins` is a first line, without groups; `own` belongs to it for certain; `may` does where
+    nothing else begins. `ends` is a last line, which makes the output complete. `has` must be in
+    one of its lines.
     """
 
     name: str  # as people call it
     section: str  # of the bundle
-    begins: re.Pattern[str]
-    own: re.Pattern[str] | None = None  # None: only one line
-    may: re.Pattern[str] = re.compile(_BLANK)
-    ends: re.Pattern[str] | None = None
-    has: re.Pattern[str] | None = None
-    head: str = ""  # what a compound section calls it
-    is_joined: bool = False  # several of them are one; else the last counts
+    begins: Pattern
+    own: Pattern | None  # None: only one line
+    may: Pattern
+    ends: Pattern | None
+    has: Pattern | None
+    head: str  # what a compound section calls it
+    is_joined: bool  # several of them are one; else the last counts
 
 
 def _kind(
@@ -50,11 +64,11 @@ def _kind(
     return Kind(
         name=name,
         section=section,
-        begins=re.compile(begins),
-        own=None if own is None else re.compile(f"{begins}|{own}" if own else begins),
-        may=re.compile(f"{_BLANK}|{may}" if may else _BLANK),
-        ends=re.compile(ends) if ends else None,
-        has=re.compile(has) if has else None,
+        begins=Pattern(begins),
+        own=None if own is None else Pattern(f"{begins}|{own}" if own else begins),
+        may=Pattern(f"{_BLANK}|{may}" if may else _BLANK),
+        ends=Pattern(ends) if ends else None,
+        has=Pattern(has) if has else None,
         head=head,
         is_joined=is_joined,
     )
@@ -258,6 +272,8 @@ KINDS: Final = (
     LSPCI,
 )  # fmt: skip
 
+_FIRST_LINES: Final = Pattern("|".join(f"({kind.begins.pattern})" for kind in KINDS))
+
 # As people call the outputs of a section, where these are of several kinds.
 NAMES: Final[Mapping[str, str]] = {
     **{kind.section: kind.name for kind in (*KINDS, LOG, NCCL_LOG)},
@@ -292,8 +308,8 @@ _NO_MODULE: Final = re.compile(
 
 # Of kinds whose lines look like prose, those that marks of Markdown or of prose may be around. None
 # where people write in prose what to set.
-_CERTAIN: Final[Mapping[str, re.Pattern[str] | None]] = {
-    LOG.section: re.compile(
+_CERTAIN: Final[Mapping[str, Pattern | None]] = {
+    LOG.section: Pattern(
         r"NVRM: |[a-z0-9_-]{1,40} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |"
         r"(?:\{[0-9]{1,9}\})?\[Hardware Error\]|INFO: task \S{1,80} blocked"
     ),
@@ -301,6 +317,21 @@ _CERTAIN: Final[Mapping[str, re.Pattern[str] | None]] = {
     "os-release": None,
     "proc-cmdline": None,
 }
+
+
+@lru_cache(maxsize=1024)  # prose repeats what it quotes, and logs their traces
+def begun_by(line: str) -> tuple[Kind, str] | None:
+    """The first kind that begins with it, and what is before it where all of it is indented."""
+    if not line.strip():
+        return None
+    margin = margin_of(line)
+    whole = _FIRST_LINES.match(line)
+    inner = _FIRST_LINES.match(line[len(margin) :]) if margin else None
+    found = [(one.lastindex or 0, before) for one, before in ((whole, ""), (inner, margin)) if one]
+    if found:
+        number, before = min(found)
+        return KINDS[number - 1], before
+    return (LOG, "") if LOG.begins.match(line) or is_log_line(line) else None
 
 
 def is_certain(kind: Kind, line: str) -> bool:
@@ -319,4 +350,4 @@ def is_log_line(line: str) -> bool:
     if stamped.form is not None:
         return True
     is_kernels = looks_like_the_kernel(stamped.message) and not _NO_MODULE.match(stamped.message)
-    return is_relevant(line) and is_kernels
+    return is_kernels and is_relevant(line)

@@ -22,7 +22,6 @@ from rigops.probe.pastes.copying import (
     is_pagers,
     is_rule_of_table,
     leaves_out,
-    margin_of,
     parts_outputs,
     plain_lines,
     typed_command,
@@ -32,7 +31,6 @@ from rigops.probe.pastes.kinds import (
     COMMAND_LINE,
     FAILURE,
     JOURNAL,
-    KINDS,
     LIST,
     LOG,
     LSPCI,
@@ -49,6 +47,8 @@ from rigops.probe.pastes.kinds import (
     UNAME,
     XML,
     Kind,
+    Pattern,
+    begun_by,
     is_certain,
     is_log_line,
 )
@@ -275,11 +275,11 @@ class _Splitter:
 
     def _is_other(self, line: str) -> bool:
         """Package names look like lines of a log that lost its time stamps."""
-        found = self._kind(line)
+        found = begun_by(line)
         return found is not None and (found[0] is not LOG or stamps.read(line).form is not None)
 
     def _begin(self, number: int, line: str) -> None:
-        found = self._kind(line)
+        found = begun_by(line)
         if found is None and "cat /proc/cmdline" in self._command:
             found = COMMAND_LINE, ""
         if found is None and "uname -r" in self._command and UNAME.begins.match(line):
@@ -337,27 +337,11 @@ class _Splitter:
         return bool(in_prose)
 
     def _certain_kind(self, line: str) -> tuple[Kind, str] | None:
-        found = self._kind(line)
+        found = begun_by(line)
         return found if found and is_certain(found[0], line.removeprefix(found[1])) else None
 
-    @staticmethod
-    def _kind(line: str) -> tuple[Kind, str] | None:
-        """And what is before it, where the whole output is indented."""
-        if not line.strip():
-            return None
-        margin = margin_of(line)
-        inner = line[len(margin) :]
-        for kind in KINDS:
-            if kind.begins.match(line):
-                return kind, ""
-            if margin and kind.begins.match(inner):
-                return kind, margin
-        if LOG.begins.match(line) or is_log_line(line):
-            return LOG, ""
-        return None
 
-
-def _any(pattern: re.Pattern[str] | None, lines: Iterable[str]) -> bool:
+def _any(pattern: Pattern | None, lines: Iterable[str]) -> bool:
     return pattern is not None and any(map(pattern.match, lines))
 
 
