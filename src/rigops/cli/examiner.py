@@ -67,7 +67,7 @@ class Examiner:
                     key=f"{row.name}.finding",
                     value=row.finding,
                     fix=did_you_mean(row.finding, sorted(ids))
-                    or "see docs/checks.md for their ids",
+                    or "`rigops doctor -v` shows the ids of all checks",
                 )
 
     def ask_for_a_driver(self, bundle: Bundle, spec: RigSpec | None) -> Sequence[Section[Any]]:

@@ -256,8 +256,8 @@ def test_of_a_log_with_errors_of_another_device_it_is_not_said_that_it_has_none(
 def test_a_known_line_of_the_users_catalog_is_found_though_nothing_else_says_anything(
     rigops: Rigops, tmp_path: Path
 ) -> None:
-    (tmp_path / "inventory.py").write_text('rigs = (["box"], {"catalog": "own.toml"})\n')
-    (tmp_path / "own.toml").write_text(KNOWN_LINE)
+    (tmp_path / "inventory.py").write_text('rigs = (["box"], {"catalog": "mine.toml"})\n')
+    (tmp_path / "mine.toml").write_text(KNOWN_LINE)
     (tmp_path / "post.txt").write_text("riser-watch: link of 0000:41:00.0 retrained\n")
 
     assert "warn  pci.width" in rigops("doctor", "box", "--from", "post.txt").out
