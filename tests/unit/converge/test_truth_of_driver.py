@@ -242,6 +242,9 @@ ROWS: Final = {
     "the pin was changed": (Row(pin="changed"), "change"),
     "another version is installed than pinned": (Row(installed=NEWER, loaded=NEWER), "change"),
     "the version before is loaded": (Row(loaded=NEWER), "reboot"),
+    "another version is pinned than declared, and one that fits is still loaded": (
+        Row(installed=OTHER, recorded=OTHER, offered=(OLDER,)), "change"
+    ),
     "what the driver is built with is there": (Row(also=HEADERS), "no change"),
     "what the driver is built with is gone": (Row(also=HEADERS, has_also=False), "change"),
     "what the driver was built with has gone with its kernel": (

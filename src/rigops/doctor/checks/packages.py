@@ -117,11 +117,13 @@ def _not_as_pinned(
     examined: Examined, found: AptRig, pinned: PinnedDriver | None
 ) -> tuple[Status, str] | None:
     """A driver that a person holds is safe until rigops pins it."""
-    if examined.spec.driver is None or not examined.snapshot[RIGOPS_STATE].is_complete:
+    declared = examined.spec.driver
+    if declared is None or not examined.snapshot[RIGOPS_STATE].is_complete:
         return None
     if pinned is None:
-        text = f"driver {examined.spec.driver.text} is declared, and rigops has not pinned it yet"
-        return "info", text
+        return "info", f"driver {declared.text} is declared, and rigops has not pinned it yet"
+    if not declared.versions.contains(pinned.version):
+        return "warn", f"driver {declared.text} is declared, and rigops has pinned {pinned.version}"
     installed, tools = installed_of(found.packages)
     if not is_in_place(pinned, installed, tools):
         text = f"rigops has pinned driver {pinned.version}, and other packages are installed"
