@@ -182,6 +182,19 @@ VFIO: Final = "Kernel driver in use: vfio-pci"
             "State                 : In Progress\nError 802: system not yet initialized",
             [("fail", "fabric")],
         ),
+        ("NCCL WARN Cuda failure 101 'invalid device ordinal'", [("info", "gpu.count")]),
+        (
+            f"{BY_NAME['gpupv-guest'].example}\n{BY_NAME['nvml-blocked-by-os'].example}",
+            [("fail", "drv.loaded")],
+        ),
+        (
+            f"{BY_NAME['module-peermem'].example}\n{BY_NAME['module-peermem-built'].example}",
+            [("warn", "drv.loaded")],
+        ),
+        (
+            f"{BY_NAME['dkms-install-failed'].example}\nDKMS module 'vhba-20' failed to build",
+            [("warn", "pkg.errors")],
+        ),
         (
             f"{BY_NAME['vfio-no-reset'].example}\n{BY_NAME['host-lockup'].example}",
             [("fail", "passthrough")],
