@@ -56,7 +56,7 @@ PASTES = {
     "journal": '{"_TRANSPORT": "kernel", "MESSAGE": "NVRM: Xid (PCI:0000:41:00): 31, pid=47"}\n',
     "cut objects": '{"MESSAGE": {"a": [\n',
     "prose": "I have two cards, and when I start the training it hangs. > see above | and\n",
-    "marked prose": "- See `nvidia-smi` and `lspci -vv`: \"the card hangs\" **each day**.\n",
+    "marked prose": '- See `nvidia-smi` and `lspci -vv`: "the card hangs" **each day**.\n',
     "one line": "NVRM: Xid ",
     "empty lines": "\n",
     "braces": "{",
