@@ -191,4 +191,4 @@ def test_twice_the_paste_takes_twice_the_steps(line: str, monkeypatch: pytest.Mo
 
         return _lines_run(work)
 
-    assert measured(400) < 2.2 * measured(200)
+    assert measured(300) < 2.2 * measured(150)
