@@ -174,6 +174,7 @@ class Sshd:
             "StrictModes no",
             "UseDNS no",
             "LogLevel VERBOSE",
+            "SetEnv SHLVL=1",  # bash reads no .bashrc of the person who runs the tests
         ]
         config.write_text("\n".join(lines) + "\n")
         command = [program, "-D", "-e", "-f", str(config)]
