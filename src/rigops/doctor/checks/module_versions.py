@@ -64,7 +64,7 @@ def mismatch(examined: Examined) -> Finding:
     kernel (modinfo) and the installed libraries (libnvidia-compute, libcuda1), and looks for
     nvidia-smi's and the kernel's own complaint (Driver/library version mismatch, NVRM: API
     mismatch). After an update without a reboot they differ, and CUDA fails: a failure, which a
-    reboot ends. Known lines tell of libraries that nvidia-smi does not find (couldn't find
+    reboot ends. Known lines name libraries that nvidia-smi does not find (couldn't find
     libnvidia-ml.so), and of modules of two versions on disk.
     """
     snapshot = examined.snapshot
