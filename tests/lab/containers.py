@@ -67,8 +67,13 @@ class Container:
         """The cards' in its /dev."""
         return tuple(does(self.host, f"cd /proc/{self.pid}/root/dev && ls -d nvidia*").split())
 
+    def tell_systemd(self, *nodes: str) -> None:
+        """That the unit may use these: what a runtime has granted is left alone from then on."""
+        told = (f'"DeviceAllow=/dev/char/$(stat -c %Hr:%Lr /dev/{node}) rw"' for node in nodes)
+        does(self.host, f"systemctl set-property --runtime {self.unit} {' '.join(told)}")
+
     def restart(self) -> None:
-        does(self.host, f"{self.engine} restart --time 0 {self.id}")
+        does(self.host, f"{self.engine} restart {self.id}")
 
     def remove(self) -> None:
         does(self.host, f"{self.engine} rm --force {self.id}")
@@ -87,7 +92,9 @@ def start(
     prepare(host, engine)
     if way == "cdi":
         _write_cdi_spec(host)
-    words = [*run(engine, runtime), "--detach", "--name", name, *_with_cards(engine, way, cards)]
+    # A first process ignores TERM.
+    options = ["--detach", "--name", name, "--stop-signal", "KILL"]
+    words = [*run(engine, runtime), *options, *_with_cards(engine, way, cards)]
     output = does(host, shlex.join([*words, IMAGE, "sleep", "1000000"]))
     return Container(host, engine, name, output.split("\n")[-1])
 

@@ -3,7 +3,7 @@
 # What some test installs again: a package whose maintainer's script reloads systemd.
 install -d /srv/debs
 cd /srv/debs
-apt-get -q -o APT::Sandbox::User=root download podman
+apt-get -q -o APT::Sandbox::User=root download util-linux
 cd /
 
 # What containers are made of, of which no registry is asked.
