@@ -192,7 +192,7 @@ _PROGRAM = (Path(rigops.__file__).parent / "hostside/device_programs.py").read_t
 
 # A container has a root of its own. Without one that sees a card nothing is started.
 _SNIPPET = f"""
-[ -e /dev/nvidiactl ] || return 0
+[ -e /proc/driver/nvidia ] || return 0
 is_root || return
 groups= units= count=0
 add() {{ # PID
@@ -219,7 +219,6 @@ for root in /proc/[0-9]*/root; do
 done
 block "{GROUPS}"
 [ -n "$groups" ] || return 0
-# shellcheck disable=SC2086  # several
 for one in $groups; do say "$one"; done
 block "{MAJORS}"
 while IFS= read -r line; do
@@ -228,13 +227,11 @@ done <{MAJORS}
 if command -v systemctl >/dev/null; then
     run {SYSTEMD}
     block "{UNITS}"
-    # shellcheck disable=SC2086  # several
     [ -z "$units" ] || TZ=UTC systemctl show --no-pager -p Id -p DevicePolicy -p DeviceAllow \\
         -p ActiveEnterTimestamp -- $units 2>&1
 fi
 if command -v python3 >/dev/null; then
     block "{PROGRAMS}"
-    # shellcheck disable=SC2086  # several
     python3 -I -c '{_PROGRAM}' $groups 2>&1
 fi
 return 0
