@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shard(LAB_DRIVER)
 
 OLD, GOOD, NEW = "1.17.8", "1.18.2", "1.99.0"
-DECLARED: Final = {"container_toolkit": GOOD}
+DECLARED: Final[Mapping[str, Any]] = {"container_toolkit": GOOD}
 NAMES: Final = {
     "libnvidia-container-tools", "libnvidia-container1",
     "nvidia-container-toolkit", "nvidia-container-toolkit-base",
@@ -81,6 +81,13 @@ def test_a_version_that_no_source_has_is_refused_with_those_that_there_are(rig: 
 
     assert f"{GOOD}; they have {NEW}, {OLD}. fix: " in blocked["reason"]
     assert rig.versions() == {}
+
+
+def test_a_version_that_breaks_containers_is_refused_with_the_evidence(rig: Rig) -> None:
+    (blocked,) = rig.plan(1, container_toolkit="1.17.7")["blocked"]
+
+    assert "known to be bad: Containers with cards stop starting" in blocked["reason"]
+    assert "NVIDIA/nvidia-container-toolkit#1091" in blocked["reason"]
 
 
 def test_the_declared_version_comes_among_newer_ones_and_is_held(rig: Rig) -> None:

@@ -48,7 +48,7 @@ def _needs() -> Sequence[Section[Any]]:
     return (packages.SECTION, rigops_state.SECTION)
 
 
-def _states(spec: RigSpec, snapshot: HostSnapshot, _: Catalog) -> Sequence[State]:
+def _states(spec: RigSpec, snapshot: HostSnapshot, catalog: Catalog) -> Sequence[State]:
     from rigops.concerns.container_toolkit.state import judge_toolkit
     from rigops.packages.records import HOLDS_RECORD
     from rigops.probe.sections import packages, rigops_state
@@ -57,7 +57,7 @@ def _states(spec: RigSpec, snapshot: HostSnapshot, _: Catalog) -> Sequence[State
         spec.container_toolkit,
         snapshot[packages.SECTION].or_empty,
         holds=snapshot[rigops_state.SECTION].or_empty.records.get(HOLDS_RECORD),
-        refusal="",
+        catalog=catalog,
     )
 
 

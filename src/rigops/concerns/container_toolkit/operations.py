@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from pyinfra.context import host
 
+from rigops.catalog import find_toolkit
 from rigops.concerns.container_toolkit import NAME as CONCERN
 from rigops.concerns.container_toolkit.offers import SECTION, Offers, build_of, why_none
 from rigops.concerns.container_toolkit.state import PACKAGES, installed_build, judge_toolkit
+from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.state import REFUSED, UNKNOWN
 from rigops.facts.sections import GpuPackages, RigopsState, SectionFact
 from rigops.packages.operations import held, packages
 from rigops.packages.records import HOLDS_RECORD, WORK_RECORD
 from rigops.plan.commands import blockers
-from rigops.plan.context import headline
+from rigops.plan.context import headline, notice
 
 
 class ToolkitOffers(SectionFact[Offers]):
@@ -28,9 +30,9 @@ def container_toolkit(*, declared: str | None) -> None:
         held(name="Holds", concern=CONCERN, names=(), declared=False)
         return
     found = host.get_fact(GpuPackages)
-    (state,) = judge_toolkit(
-        declared, found, holds=host.get_fact(RigopsState).records.get(HOLDS_RECORD), refusal=""
-    )
+    holds = host.get_fact(RigopsState).records.get(HOLDS_RECORD)
+    catalog = catalog_of(host)
+    (state,) = judge_toolkit(declared, found, holds=holds, catalog=catalog)
     build = installed_build(declared, found)
     if state.status in {REFUSED, UNKNOWN}:
         blockers(name="Blockers", concern=CONCERN, reasons=(state.text,))
@@ -44,6 +46,8 @@ def container_toolkit(*, declared: str | None) -> None:
             return
     if state.is_to_change:
         headline(host, CONCERN, f"container toolkit {state.now} -> {state.wanted}")
+        if (known := find_toolkit(catalog, declared)) is not None:
+            notice(host, CONCERN, f"container toolkit {declared}: {known.why}")
     # An earlier run may have been cut off in a trigger when all packages were there.
     if is_coming or WORK_RECORD in host.get_fact(RigopsState).records:
         packages(

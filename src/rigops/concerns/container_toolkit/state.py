@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rigops.catalog import find_toolkit
 from rigops.concerns.container_toolkit import NAME
 from rigops.concerns.state import AS_DECLARED, DIFFERS, LEFT_OVER, REFUSED, UNKNOWN, State
 from rigops.errors import RigopsError
@@ -11,6 +12,8 @@ from rigops.packages.dpkg import upstream
 from rigops.packages.records import Holds
 
 if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.catalog.model import ContainerToolkit
     from rigops.concerns.state import Status
     from rigops.probe.sections.packages import Package, Packages
 
@@ -26,17 +29,18 @@ _THING: Final = "container toolkit"
 
 
 def judge_toolkit(
-    declared: str | None, found: Packages, *, holds: str | None, refusal: str
+    declared: str | None, found: Packages, *, holds: str | None, catalog: Catalog
 ) -> list[State]:
-    """`holds`: the record of holds. `refusal`: why no host gets this version, or nothing."""
+    """`holds`: the record of holds."""
     there = [one for name in PACKAGES if (one := found.installed(name))]
     if declared is None:
         return _left_over(there, holds)
     wanted = f"{declared} (held)"
     status: Status = DIFFERS
     why = ""
-    if refusal:
-        status, why = REFUSED, refusal
+    known = find_toolkit(catalog, declared)
+    if known and known.status == "bad":
+        status, why = REFUSED, _known_to_be_bad(known)
     elif not found.managers:
         status, why = UNKNOWN, "the installed packages could not be read"
     elif "dpkg" not in found.managers:
@@ -77,6 +81,14 @@ def _now(there: list[Package]) -> str:
         text += f" without {', '.join(lacking)}"
     is_held = all(one.is_held for one in there)
     return f"{text} ({'held' if is_held else 'not held'})"
+
+
+def _known_to_be_bad(known: ContainerToolkit) -> str:
+    evidence = "; ".join(map(str, known.evidence))
+    return (
+        f"container toolkit {known.version} is known to be bad: {known.why} [{evidence}]. "
+        "fix: declare another version"
+    )
 
 
 def _without_apt(found: Packages) -> str:

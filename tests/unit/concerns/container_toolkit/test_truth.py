@@ -71,6 +71,7 @@ ROWS: Final[Mapping[str, Row]] = {
         "blocked", "fail, fix: hands", Packages(managers=frozenset({"pacman"}))
     ),
     "unreadable": Row("blocked", "unknown", Packages()),
+    "known to be bad": Row("blocked", "fail, fix: hands", there("1.17.7-1"), {NAME: "1.17.7"}),
     "undeclared": Row("release", "skipped", there(), {}),
     "undeclared, and held by rigops": Row("release", "info", there(), {}, holds=True),
 }
@@ -89,6 +90,7 @@ def by_plan(row: Row, patch: pytest.MonkeyPatch) -> str:
     offers = parse("".join(f"{name} 1.18.2-1\n" for name in PACKAGES))
     host = FakeHost({GpuPackages: row.found, RigopsState: row.rigops, ToolkitOffers: offers})
     patch.setattr(operations, "host", host)
+    patch.setattr(operations, "catalog_of", lambda _: catalog())
     patch.setattr(operations, "headline", lambda *_: None)
     patch.setattr(operations, "packages", packages_asked)
     patch.setattr(operations, "held", held_asked)
@@ -131,6 +133,15 @@ def test_a_finding_names_what_is_there_and_what_is_declared() -> None:
     assert finding(ROWS["not installed"]).summary == (
         "container toolkit is not installed, declared 1.18.2 (held)"
     )
+
+
+def test_a_version_that_is_known_to_be_bad_is_refused_with_its_evidence() -> None:
+    found = finding(ROWS["known to be bad"])
+
+    assert "container toolkit 1.17.7 is known to be bad: Containers with cards" in found.summary
+    assert "NVIDIA/nvidia-container-toolkit#1091" in found.summary
+    assert found.fix is not None
+    assert found.fix.text == "declare another version"
 
 
 @pytest.mark.parametrize("value", ["1.18", "1.18.2-1", "latest", 1.18, "1.18.2 ", "1.18.2; reboot"])
