@@ -1,16 +1,20 @@
-"""The container toolkit: whether the declared version is installed, and held."""
+"""The container toolkit: known faults of its version, and whether it is the declared one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rigops.catalog import find_toolkit
 from rigops.concerns.container_toolkit import NAME
 from rigops.concerns.container_toolkit.concern import CONTAINER_TOOLKIT
 from rigops.concerns.container_toolkit.state import CHECK
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Finding
+from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import declared
+from rigops.doctor.views.container_engines import ADVISED, container_engines
+from rigops.doctor.views.driver_packages import not_read
+from rigops.probe.sections.container import SECTION as CONTAINER
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
@@ -25,23 +29,47 @@ _WHY: Final = (
 
 @Check(
     CHECK,
-    needs=(PACKAGES, RIGOPS_STATE),
+    needs=(CONTAINER, PACKAGES, RIGOPS_STATE),
     needs_gpu=False,
     fixes=("apply", "hands"),
     keys=frozenset({NAME}),
 )
 def container_toolkit(examined: Examined) -> Finding:
-    """The declared container toolkit is installed, and held.
+    """The container toolkit is of a version without known faults, and as declared.
 
-    Compares `container_toolkit` with the four packages of the toolkit, as plan does: one of another
-    version, one that is missing or one that is not held is a warning. It is skipped without a
-    declaration.
+    A version that the catalog knows to break containers is a warning, one that breaks some of them
+    is information. Where `container_toolkit` is declared, its four packages are compared with it,
+    as plan does: one of another version, one that is missing or one that is not held is a warning.
     """
     found = declared.judge(examined, CONTAINER_TOOLKIT, CHECK)
     if found is None:
-        return Finding("skipped", f"not declared: {NAME}")
+        return _by_reports(examined)
     if found.fix is None or found.fix.kind != "apply":
         return found
     text = "`rigops apply` installs it and holds it"
     why = _WHY if found.status == "warn" else ""
     return replace(found, why=why, fix=replace(found.fix, text=text))
+
+
+def _by_reports(examined: Examined) -> Finding:
+    snapshot = examined.snapshot
+    version = ".".join(map(str, container_engines(snapshot).toolkit))
+    if not version:
+        if snapshot[CONTAINER].is_exhaustive and not snapshot[CONTAINER].or_empty.tools:
+            return Finding("skipped", "the NVIDIA container toolkit is not installed")
+        return Finding("unknown", not_read(snapshot[CONTAINER], "the container toolkit"))
+    known = find_toolkit(examined.catalog, version)
+    if known is None:
+        return Finding("ok", f"no report against container toolkit {version}")
+    reports = "; ".join(map(str, known.evidence))
+    return Finding(
+        "warn" if known.status == "bad" else "info",
+        f"container toolkit {version} is known to break containers",
+        why=f"{known.why} Reported: {reports}.",
+        fix=Fix(
+            kind="apply",
+            concern=NAME,
+            declare={NAME: ADVISED},
+            text=f"declare container_toolkit = {ADVISED!r}: no report is against it",
+        ),
+    )

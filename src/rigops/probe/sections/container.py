@@ -152,7 +152,9 @@ if [ -n "$shown" ]; then
         /^ *- / {{ ends() }}
         match($0, /libcuda\.so\.[1-9][0-9]*\.[0-9.]*[0-9]/) {{ tell(substr($0, RSTART, RLENGTH)) }}
         match($0, /cdiVersion"?: *"?[0-9.]+/) {{ tell(substr($0, RSTART, RLENGTH)) }}
-        match($0, / path: \/dev\/nvidia[a-z0-9\/-]+/) {{ node = substr($0, RSTART + 7, RLENGTH - 7) }}
+        match($0, / path: \/dev\/nvidia[a-z0-9\/-]+/) {{
+            node = substr($0, RSTART + 7, RLENGTH - 7)
+        }}
         match($0, / major: [0-9]+/) {{ major = substr($0, RSTART + 8, RLENGTH - 8) }}
         END {{ ends() }}
     ' $shown 2>/dev/null

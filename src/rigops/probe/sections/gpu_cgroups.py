@@ -194,7 +194,7 @@ _PROGRAM = (Path(rigops.__file__).parent / "hostside/device_programs.py").read_t
 _SNIPPET = f"""
 [ -e /proc/driver/nvidia ] || return 0
 is_root || return
-groups= units= count=0
+groups='' units='' count=0
 add() {{ # PID
     cgroup=
     {{ while IFS= read -r line; do
@@ -239,8 +239,9 @@ return 0
 
 _TECHNICAL = (
     f"{GROUPS} {MAJORS} {SYSTEMD} {UNITS} {PROGRAMS} generator unread engine name runtime systemd "
-    "docker podman containerd Id DevicePolicy DeviceAllow ActiveEnterTimestamp strict closed auto "
-    "nvidia nvidia-uvm nvidia-caps scope service slice"
+    "docker libpod podman containerd Id DevicePolicy DeviceAllow ActiveEnterTimestamp UTC strict "
+    "closed auto char dev rw rwm nvidia nvidia-frontend nvidiactl nvidia-uvm nvidia-caps scope "
+    "service slice"
 )
 
 SECTION = Section(
