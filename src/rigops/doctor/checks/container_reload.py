@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _ID: Final = re.compile("([0-9a-f]{12})[0-9a-f]{52}")
 _LATER_FROM: Final = 253  # systemd applies its list of devices some time after the reload
 _WHY: Final = (
-    "Its runtime gave it the cards without telling systemd. `systemctl daemon-reload`, enable, "
-    "disable and many packages reload systemd, which then applies its own list of devices. What "
-    "runs on the cards goes on; nvidia-smi, new programs and restarts fail in the container "
+    "Its runtime gave it the cards without telling systemd. A reload (daemon-reload, enable, "
+    "disable and many packages) applies systemd's own list of devices. What runs on the cards goes "
+    "on; nvidia-smi, new programs and restarts fail in the container "
     '("Failed to initialize NVML: Unknown Error").'
 )
 
