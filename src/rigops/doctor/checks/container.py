@@ -149,7 +149,7 @@ def _unreadable(snapshot: HostSnapshot, found: Container) -> Finding | None:
             kind="apply",
             concern=TOOLKIT,
             declare={TOOLKIT: ADVISED},
-            text=f"declare container_toolkit = {ADVISED!r}, which writes an older schema, and "
+            text=f'declare "container_toolkit": "{ADVISED}", which writes an older schema, and '
             "generate the specification again",
         ),
     )

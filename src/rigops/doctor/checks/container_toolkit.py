@@ -70,6 +70,6 @@ def _by_reports(examined: Examined) -> Finding:
             kind="apply",
             concern=NAME,
             declare={NAME: ADVISED},
-            text=f"declare container_toolkit = {ADVISED!r}: no report is against it",
+            text=f'declare "container_toolkit": "{ADVISED}": no report is against it',
         ),
     )
