@@ -57,6 +57,13 @@ def test_without_python_policies_and_lists_are_known_and_programs_are_not() -> N
     assert (vllm.lacks, vllm.cut) == ((), ())
 
 
+def test_a_whole_major_is_told_by_the_driver_s_name_of_it() -> None:
+    told = "DeviceAllow=char-nvidia-frontend rw\nDeviceAllow=char-nvidia-u* rw\n"
+    text = GPU_CGROUPS.replace("DeviceAllow=char-pts rwm\n", told)
+
+    assert _unit(gpu_cgroups.parse(text), "docker-").lacks == ()
+
+
 def test_less_access_than_the_runtime_allows_is_not_enough() -> None:
     text = GPU_CGROUPS.replace("char-nvidia-uvm rw", "/dev/char/195:0 r").replace(
         "/dev/char/195:0 rwm", "/dev/char/195:0 w"

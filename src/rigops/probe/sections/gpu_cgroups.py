@@ -65,7 +65,7 @@ def parse(text: str) -> GpuCgroups:
     groups, left = matches(_GROUP, stripped(found.get(GROUPS, "")))
     unparsed += left
     majors = {
-        one["name"].replace("-frontend", ""): int(one["number"])
+        one["name"]: int(one["number"])
         for one in matches(_MAJOR, stripped(found.get(MAJORS, "")))[0]
     }
     version = _VERSION.match(found.get(SYSTEMD, ""))
@@ -142,7 +142,8 @@ def _told(entry: str, majors: Mapping[str, int]) -> list[Device]:
         name, minor = "nvidia-caps", int(capability["minor"])
     else:
         name, minor = _NODES.get(path, ("", 0))
-    return [Device(majors[name], minor, access)] if name in majors else []
+    major = majors.get(name, majors.get(f"{name}-frontend"))
+    return [] if major is None else [Device(major, minor, access)]
 
 
 def _properties(body: str, unparsed: list[str]) -> dict[str, list[tuple[str, str]]]:
