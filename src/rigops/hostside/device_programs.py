@@ -60,6 +60,7 @@ _NAME: Final = re.compile("/?([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
 
 class Program(NamedTuple):
     name: str
+    is_gpl: bool  # by its license
     code: bytes
 
 
@@ -110,15 +111,12 @@ def _described(program: int) -> Program:
     if not shown or not 0 < length <= _MOST_CODE:
         raise UnreadableError("the kernel does not show the instructions of programs")
     name = info.raw[64:80].partition(b"\0")[0].decode("ascii", "replace")
-    return Program(name, code.raw[:length])
+    return Program(name, bool(info.raw[84] & 1), code.raw[:length])
 
 
 def is_of_systemd(program: Program) -> bool:
-    """Its programs have no name before 251, and load a whole word first, where others load half."""
-    if program.name:
-        return program.name == "sd_devices"
-    word, mask = struct.pack("<BBhi", _WORD, 0x12, 0, 0), struct.pack("<BBhi", 0x54, 2, 0, 0xFFFF)
-    return program.code.startswith(word + mask)
+    """Before systemd 251 its programs have no name either; those of runc and NVIDIA are no GPL."""
+    return program.name == "sd_devices" or (not program.name and program.is_gpl)
 
 
 def allows(code: bytes, right: int, major: int, minor: int) -> bool:

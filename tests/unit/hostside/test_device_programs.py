@@ -50,8 +50,16 @@ def jumping_rule(major: int) -> bytes:
     return code((0x15, 4, 1, major), (0x05, 0, 1, 0), (0x05, 0, 2, 0))
 
 
+def of_runtime(text: bytes) -> Program:
+    return Program("", is_gpl=False, code=text)
+
+
+def of_systemd(text: bytes, name: str = "sd_devices") -> Program:
+    return Program(name, is_gpl=True, code=text)
+
+
 def programs(*texts: bytes) -> list[Program]:
-    return [Program("", one) for one in texts]
+    return [of_runtime(one) for one in texts]
 
 
 def test_what_all_programs_allow_is_allowed() -> None:
@@ -81,19 +89,18 @@ def test_a_program_that_is_not_understood_allows_and_denies_nothing(strange: byt
 
 
 @pytest.mark.parametrize(
-    ("program", "of_systemd"),
+    ("program", "is_systemd_s"),
     [
-        (Program("sd_devices", RUNTIME), True),
-        (Program("", SYSTEMD + REFUSES), True),  # 249 of Ubuntu 22.04
-        (Program("", RUNTIME + REFUSES), False),
-        (Program("", code(*NUMBERS) + SYSTEMD), False),  # NVIDIA's hook puts its rules before it
-        (Program("other", SYSTEMD), False),
+        (of_systemd(RUNTIME), True),
+        (of_systemd(SYSTEMD + REFUSES, name=""), True),  # 249 of Ubuntu 22.04
+        (of_runtime(SYSTEMD + REFUSES), False),  # runc's begin in the same way
+        (of_systemd(SYSTEMD, name="other"), False),
     ],
 )
-def test_systemd_s_own_program_is_told_by_its_name_or_its_beginning(
-    program: Program, *, of_systemd: bool
+def test_systemd_s_own_program_is_told_by_its_name_or_its_license(
+    program: Program, *, is_systemd_s: bool
 ) -> None:
-    assert is_of_systemd(program) is of_systemd
+    assert is_of_systemd(program) is is_systemd_s
 
 
 @pytest.mark.parametrize(
@@ -118,14 +125,14 @@ CUT, INNER, BARE, HARD = (
 )
 ATTACHED = {
     CUT: [
-        Program("", RUNTIME + rule(195, 0, 7) + rule(195, 255, 7) + REFUSES),
-        Program("sd_devices", SYSTEMD + rule(195, 255, 7) + REFUSES),
+        of_runtime(RUNTIME + rule(195, 0, 7) + rule(195, 255, 7) + REFUSES),
+        of_systemd(SYSTEMD + rule(195, 255, 7) + REFUSES),
     ],
-    "/machine.slice/libpod-2.scope": [Program("sd_devices", SYSTEMD + rule(195, 0, 7) + REFUSES)],
-    INNER: [Program("", RUNTIME + rule(195, 0, 7) + REFUSES)],
+    "/machine.slice/libpod-2.scope": [of_systemd(SYSTEMD + rule(195, 0, 7) + REFUSES)],
+    INNER: [of_runtime(RUNTIME + rule(195, 0, 7) + REFUSES)],
     "/docker": [],
-    BARE: [Program("", RUNTIME + rule(510, 0, 7) + REFUSES)],
-    HARD: [Program("", code((0x85, 0, 0, 1)))],
+    BARE: [of_runtime(RUNTIME + rule(510, 0, 7) + REFUSES)],
+    HARD: [of_runtime(code((0x85, 0, 0, 1)))],
 }
 
 
