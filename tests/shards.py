@@ -116,7 +116,7 @@ SHARDS = (
     Shard(LAB_CONCERNS, 11, _CONCERNS),
     Shard(LAB_APPLY, 12, _CONVERGE, options=()),  # 20 hosts at once, near the limit of inotify
     Shard(LAB_FLEET, 9, ("src/rigops/transport", *_CONVERGE), options=()),
-    Shard(LAB_DRIVER, 12, _DRIVER),
+    Shard(LAB_DRIVER, 12, (*_DRIVER, "src/rigops/concerns/container_toolkit")),
     Shard(LAB_CONTAINERS, 10, _CONTAINERS, lacks=lacks_containers),
     Shard(LAB_ADVICE, 6, (*_COMMANDS, "tests/lab/rigs"), options=()),
     Shard(LAB_SNAPSHOTS, 14, _SNAPSHOTS),

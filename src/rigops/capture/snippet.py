@@ -115,7 +115,7 @@ def _arch(capture: Capture, spec: RigSpec) -> Iterator[str]:
              *(["nvidia-persistenced.service"] if spec.gpu_persistence else [])]  # fmt: skip
     if units:
         yield ""
-        yield f"# then: systemctl enable --now {' '.join(units)}"
+        yield f"# then: systemctl enable --now --no-reload {' '.join(units)}"
 
 
 def _arch_driver(capture: Capture, spec: RigSpec) -> Iterator[str]:

@@ -21,6 +21,7 @@ from rigops.catalog.known_lines import KnownLine, SoughtLine, compiled, fault_of
 from rigops.catalog.model import (
     ARCHITECTURES,
     EVERY_CARD,
+    ContainerToolkit,
     DriverBranch,
     FirmwareSetting,
     Generation,
@@ -59,6 +60,7 @@ E = TypeVar(
     InitCode,
     KnownLine,
     FirmwareSetting,
+    ContainerToolkit,
     Link,
 )
 
@@ -100,6 +102,7 @@ class Catalog:
     init_codes = Table(InitCode, "code")
     known_lines = _LINES
     firmware = Table(FirmwareSetting, "setting")
+    container_toolkits = Table(ContainerToolkit, "version")
     links = Table(Link, "name")
 
     def __init__(self, directory: Path = SHIPPED, additions: Document | None = None) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import (
+        ContainerToolkit,
         DrivenGpu,
         DriverBranch,
         Evidence,
@@ -123,6 +124,11 @@ def find_unlisted(catalog: Catalog, device: int) -> UnlistedGpu | None:
             name = f"the card 10de:{pci_id}"
             return UnlistedGpu(name, one.name, one.first_branch, one.last_branch)
     return None
+
+
+def find_toolkit(catalog: Catalog, version: str) -> ContainerToolkit | None:
+    """What is known against this version of the container toolkit."""
+    return next((one for one in catalog.container_toolkits if one.version == version), None)
 
 
 def find_xid(catalog: Catalog, number: int) -> Xid | None:

@@ -49,6 +49,7 @@ _DEVICE_RANGE = re.compile(r"[0-9a-f]{4}-[0-9a-f]{4}")
 _INIT_CODE = re.compile(r"(?=.)(0x[0-9a-f]{2})?(:0x[0-9a-f]{2,4})?")
 _SERIES = re.compile(r"[1-9][0-9]*\.[0-9]+")
 _STABLE = re.compile(r"[1-9][0-9]*\.[0-9]+\.[0-9]+")
+_TOOLKIT = re.compile(r"[1-9][0-9]*\.[0-9]+\.[0-9]+")
 _BRANCH_NAME = ("is not a driver branch", 'the first number of a version: "535"')
 _VERSION = ("is not a version", f"{EXAMPLES}, as NVIDIA writes it")
 _SPECIFIER = 'a specifier such as "<525.105.17", or "" for the whole branch'
@@ -256,6 +257,16 @@ class InitCode:
     ]
     meaning: str
     remedy: str  # "" where the number alone says nothing
+    evidence: Reports
+
+
+@dataclass(frozen=True)
+class ContainerToolkit:
+    """A version of the NVIDIA Container Toolkit that breaks containers, or some of them."""
+
+    version: Annotated[str, Form(_TOOLKIT.fullmatch, "is not a version of the toolkit", '"1.18.2"')]
+    status: Literal["caution", "bad"]
+    why: str
     evidence: Reports
 
 

@@ -10,6 +10,7 @@ from rigops.concerns.acs.concern import ACS
 from rigops.concerns.base.concern import BASE
 from rigops.concerns.borg.concern import BORG
 from rigops.concerns.concern import SelfChecks
+from rigops.concerns.container_toolkit.concern import CONTAINER_TOOLKIT
 from rigops.concerns.cpu_tuning.concern import CPU_TUNING
 from rigops.concerns.gpu_tuning.concern import GPU_TUNING
 from rigops.concerns.kernel_args.concern import KERNEL_ARGS
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 CONCERNS: list[Concern] = [
     BASE,
     NVIDIA_DRIVER,
+    CONTAINER_TOOLKIT,
     KERNEL_ARGS,
     ACS,
     GPU_TUNING,

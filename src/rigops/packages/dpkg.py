@@ -127,6 +127,11 @@ def nearest(version: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(below + above)
 
 
+def upstream(version: str) -> str:
+    """Without epoch and revision: `1:1.18.2-1` is 1.18.2."""
+    return _split(version)[1]
+
+
 def _split(version: str) -> tuple[int, str, str]:
     epoch, colon, rest = version.partition(":")
     if not colon or not _EPOCH.fullmatch(epoch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import datetime, timezone
 from itertools import takewhile
 
 from rigops.dataclass import dataclass
@@ -13,6 +14,7 @@ _HEAD = "== "
 _ESCAPED_HEAD = re.compile(r"\\+== ")
 _GREP_HIT = re.compile(r"(?P<file>/[^:]*):(?P<number>[0-9]{1,7}):(?P<text>.*)")
 _PROPERTY = re.compile(r"(?P<name>[A-Z][A-Za-z]{0,59})=(?P<value>.*)")
+_TIME = re.compile(r"(?:[A-Z][a-z]{2} )?(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}) UTC", re.ASCII)
 _STAMP = re.compile(r"(?P<epoch>[0-9]{1,12}) (?P<path>/.*)")
 
 
@@ -76,6 +78,18 @@ def shown_units(output: Iterable[str]) -> tuple[list[dict[str, str]], list[str]]
         elif line.strip():
             unparsed.append(line)
     return found, unparsed
+
+
+def shown_time(value: str) -> int | None:
+    """Of a property of `TZ=UTC systemctl show`, in seconds since 1970."""
+    shape = _TIME.fullmatch(value)
+    if shape is None:
+        return None
+    try:
+        when = datetime.strptime(shape[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+    return int(when.timestamp())
 
 
 def single(text: str) -> list[str]:

@@ -55,7 +55,10 @@ def test_arch_gets_files_and_where_they_go() -> None:
         "iommu=pt",
         "# /etc/security/limits.d/90-gpu.conf\n* - memlock 1048576\n* - nofile 4096",
         "ExecStart=/usr/bin/nvidia-smi -i GPU-2 -pl 285",
-        "# then: systemctl enable --now gpu-power-limit.service nvidia-persistenced.service",
+        (
+            "# then: systemctl enable --now --no-reload gpu-power-limit.service"
+            " nvidia-persistenced.service"
+        ),
     ):
         assert line in text
 

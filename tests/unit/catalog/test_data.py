@@ -7,7 +7,16 @@ import re
 
 import pytest
 
-from rigops.catalog import Catalog, find_branch, find_gpu, find_unlisted, find_xid, load, runs_on
+from rigops.catalog import (
+    Catalog,
+    find_branch,
+    find_gpu,
+    find_toolkit,
+    find_unlisted,
+    find_xid,
+    load,
+    runs_on,
+)
 from rigops.catalog.loader import SHIPPED
 from rigops.catalog.model import ARCHITECTURES, EVERY_CARD, Severity
 
@@ -178,7 +187,10 @@ def test_the_mining_siblings_of_the_1060_are_not_taken_for_it() -> None:
     assert find_gpu(load(), "10de:1c09").found == ()
 
 
-@pytest.mark.parametrize("table", ["drivers", "gpus", "xids", "init_codes", "firmware", "links"])
+@pytest.mark.parametrize(
+    "table",
+    ["drivers", "gpus", "xids", "init_codes", "firmware", "links", "container_toolkits"],
+)
 def test_every_entry_has_evidence(table: str) -> None:
     entries = getattr(Catalog(), table)
 
@@ -195,6 +207,17 @@ def test_evidence_is_public_and_names_no_archive_host(path: object) -> None:
     assert not re.findall(r'where = "[/~.]', text)
     recorded = r"^(?:pattern|example|counter) = .*"  # lines as programs print them, spaces included
     assert "  " not in re.sub(rf"{recorded}|^ +", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("version", "status"), [("1.17.7", "bad"), ("1.19.1", "caution"), ("1.18.2", None)]
+)
+def test_a_version_of_the_container_toolkit_is_known_by_its_faults(
+    version: str, status: str | None
+) -> None:
+    found = find_toolkit(load(), version)
+
+    assert (found.status if found else None) == status
 
 
 def test_every_card_is_of_the_generation_that_its_device_id_says() -> None:

@@ -148,8 +148,8 @@ def test_a_host_is_asked_only_what_the_chosen_checks_need(
     assert sorted(rig.asked) == sorted([*summary, *cards, *mode])
 
     rig.execs.clear()
-    rigops("doctor", "--json", "rig", "--skip", "container", "--skip", "borg.age")
-    assert {"units", "dkms"} <= set(rig.execs[0]) <= set(everything) - {"container", "backups"}
+    rigops("doctor", "--json", "rig", "--skip", "borg.age")
+    assert {"units", "dkms"} <= set(rig.execs[0]) <= set(everything) - {"backups"}
 
     rig.execs.clear()
     rigops("doctor", "--json", "rig")

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.doctor.registry import examine
+from rigops.doctor.views.container_engines import ADVISED
 from rigops.probe.smi.report import SmiGpu, SmiReport
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor import package_rig as rig
@@ -76,6 +77,95 @@ def test_a_section_that_is_cut_never_makes_a_stale_specification_well(
     found = rig.look("container", cut=["container"], container=damaged)
 
     assert found.status not in {"ok", "info", "skipped"}
+
+
+NODES = {
+    "dev-nodes": "== /proc/devices\n195 nvidia-frontend\n235 nvidia-caps\n510 nvidia-uvm\n"
+    "== ls -lnd /dev/nvidia* /dev/dri/render*\n"
+}
+FITTING = TOOLKIT + SPEC + NAMED.format(rig.VERSION)
+REFRESHED = "== ls nvidia-cdi-refresh\n/etc/systemd/system/multi-user.target.wants/nvidia-cdi-refresh.path\n"  # noqa: E501 - the same
+
+
+@pytest.mark.parametrize(
+    ("node", "stale"),
+    [
+        ("/dev/nvidia-uvm major 510", False),
+        ("/dev/nvidia-uvm-tools major 508", True),
+        ("/dev/nvidia-caps/nvidia-cap1 major 234", True),
+        ("/dev/nvidia0 major 195", False),
+        ("/dev/nvidia-fs0 major 444", False),
+    ],
+)
+def test_a_specification_with_device_numbers_of_an_earlier_load_is_stale(
+    node: str, *, stale: bool
+) -> None:
+    said = f"{FITTING}/etc/cdi/nvidia.yaml:{node}\n"
+
+    found = rig.look("container", sections=NODES, container=said)
+
+    assert found.status == ("warn" if stale else "ok")
+    assert (node.partition(" ")[0] in found.summary) is stale
+
+
+def test_a_stale_copy_makes_way_for_the_service_that_writes_fresh_ones() -> None:
+    said = TOOLKIT + SPEC + NAMED.format("535.129.03") + REFRESHED
+
+    found = rig.look("container", container=said)
+
+    assert found.fix is not None
+    assert found.fix.text == (
+        "move /etc/cdi/nvidia.yaml away, and `systemctl restart nvidia-cdi-refresh`"
+    )
+
+
+def test_a_copy_made_by_hand_beside_that_service_is_named() -> None:
+    found = rig.look("container", container=FITTING + REFRESHED)
+
+    assert (found.status, found.fix is not None) == ("info", True)
+    assert "/etc/cdi/nvidia.yaml was made by hand" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("schema", "engine", "status"),
+    [
+        ("0.7.0", ("docker-ce", "5:26.0.2-1~debian.12~bookworm"), "warn"),
+        ("0.7.0", ("docker-ce", "5:26.1.0-1~debian.12~bookworm"), "ok"),
+        ("0.7.0", ("podman", "4.9.3+ds1-1"), "warn"),
+        ("0.5.0", ("podman", "4.9.3+ds1-1"), "ok"),
+        ("0.7.0", ("podman", "5.4.2+ds1-2"), "ok"),
+    ],
+)
+def test_a_specification_in_a_schema_that_the_engine_cannot_read(
+    schema: str, engine: tuple[str, str], status: str
+) -> None:
+    said = f"{FITTING}/etc/cdi/nvidia.yaml:cdiVersion: {schema}\n"
+
+    found = rig.look("container", container=said, packages=rig.installed(others=[engine]))
+
+    assert found.status == status
+    assert found.fix is None or found.fix.declare == {"container_toolkit": ADVISED}
+
+
+@pytest.mark.parametrize(
+    ("version", "status"),
+    [("1.17.7", "warn"), ("1.19.1", "info"), (ADVISED, "ok"), ("1.14.6", "ok")],
+)
+def test_a_toolkit_is_judged_by_the_reports_against_it(version: str, status: str) -> None:
+    found = rig.look("container.toolkit", container=TOOLKIT.replace("1.14.6", version))
+
+    assert found.status == status
+    assert (found.fix is None) is (status == "ok")
+    assert status == "ok" or "Reported: NVIDIA/nvidia-container-toolkit#1" in found.why
+
+
+def test_a_toolkit_that_is_not_there_or_was_not_read_is_not_judged() -> None:
+    others = rig.installed(others=[])
+
+    assert rig.look("container.toolkit", container=DOCKER + NONE, packages=others).status == (
+        "skipped"
+    )
+    assert rig.look("container.toolkit", container=None, packages=others).status == "unknown"
 
 
 def report(said: SmiReport | None, check: str) -> list[tuple[str, str, str]]:

@@ -242,7 +242,49 @@ ups.status: OL CHRG
 Error: Data stale
 """
 
+GPU_CGROUPS = """\
+== cat /proc/[0-9]*/cgroup
+/system.slice/docker-{vllm}.scope
+/machine.slice/libpod-{comfy}.scope/container
+/docker/{plain}
+/user.slice/user-1000.slice/user@1000.service/app.slice/snap.firefox.firefox-1.scope
+== /proc/devices
+195 nvidia-frontend
+234 nvidia-nvlink
+235 nvidia-caps
+510 nvidia-uvm
+== systemctl --version
+systemd 252 (252.39-1~deb12u1)
++PAM +AUDIT
+== systemctl show
+DevicePolicy=strict
+DeviceAllow=/dev/char/1:3 rwm
+DeviceAllow=char-pts rwm
+ActiveEnterTimestamp=Sat 2026-11-28 06:40:00 UTC
+Id=docker-{vllm}.scope
+
+DevicePolicy=strict
+DeviceAllow=/dev/nvidiactl rw
+DeviceAllow=/dev/char/195:0 rwm
+DeviceAllow=char-nvidia-uvm rw
+DeviceAllow=/dev/nvidia-caps/nvidia-cap2 r
+ActiveEnterTimestamp=Sat 2026-11-28 06:41:00 UTC
+Id=libpod-{comfy}.scope
+
+DevicePolicy=auto
+ActiveEnterTimestamp=Sat 2026-11-28 06:00:00 UTC
+Id=user@1000.service
+== device programs
+generator 1795848360
+engine=docker name=vllm runtime=195:0=rw,195:255=rw,510:0=rw systemd= /system.slice/docker-{vllm}.scope
+engine=podman name=comfy runtime=195:0=rw,195:255=rw,235:2=r systemd=195:0=rw,195:255=rw,235:2=r /machine.slice/libpod-{comfy}.scope/container
+engine=docker name=plain runtime=195:0=rw systemd=195:0=rw,195:255=rw,510:0=rw /docker/{plain}
+unread a device program has instructions that rigops does not know
+engine= name= runtime=? systemd=? /user.slice/user-1000.slice/user@1000.service/app.slice/snap.firefox.firefox-1.scope
+""".format(vllm="1a2b" * 16, comfy="3c4d" * 16, plain="5e6f" * 16)  # noqa: E501 - one line for each group
+
 ALL = {
+    "gpu-cgroups": GPU_CGROUPS,
     "firmware": FIRMWARE,
     "memory": MEMORY,
     "storage": STORAGE,

@@ -136,5 +136,5 @@ def rivals(units: Units) -> Iterator[str]:
         if is_on or (name in _AT_BOOT and unit.enabled in {"enabled", "generated"}):
             yield (
                 f"{name} {'runs' if name in _DAEMONS else 'is enabled'} and {does}: "
-                f"sudo systemctl disable --now {name}, or it undoes this"
+                f"sudo systemctl disable --now --no-reload {name}, or it undoes this"
             )

@@ -54,7 +54,7 @@ def may_run(units: Units, setter: CardSetter) -> bool:
 def notices(units: Units) -> Iterator[str]:
     """Programs that a person should turn off before the settings of the cards can hold."""
     for name, does in running(units):
-        off = f"sudo systemctl disable --now {name}" if name in DAEMONS else "end it"
+        off = f"sudo systemctl disable --now --no-reload {name}" if name in DAEMONS else "end it"
         yield f"{name} runs and {does}: {off}, or it undoes this"
     for setter in units.setters or ():
         if setter.sets & {"power", "clocks"} and may_run(units, setter):

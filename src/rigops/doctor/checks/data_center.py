@@ -56,10 +56,10 @@ def _judge_service(examined: Examined, switches: tuple[Evidence, ...]) -> Findin
     evidence = (*switches, Evidence(UNITS.name, unit.line))
     if unit.active != "active":
         text = (
-            f"`systemctl enable --now {_SERVICE}`"
+            f"`systemctl enable --now --no-reload {_SERVICE}`"
             if unit.exists
             else "install nvidia-fabricmanager of exactly the driver's version, then "
-            f"`systemctl enable --now {_SERVICE}`"
+            f"`systemctl enable --now --no-reload {_SERVICE}`"
         )
         return Finding(
             "fail",

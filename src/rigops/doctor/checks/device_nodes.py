@@ -81,8 +81,8 @@ def _broken(summary: str, shown: tuple[DevNode, ...]) -> Finding:
         why="CUDA opens these nodes. Without them cuInit fails with 999 or 100, even where "
         "nvidia-smi works.",
         fix=fix_by_hand(
-            f"{_MAKE}; `systemctl enable --now nvidia-persistenced` makes those of the cards "
-            "at every boot. In a container, pass the nodes in again"
+            f"{_MAKE}; `systemctl enable --now --no-reload nvidia-persistenced` makes those of the "
+            "cards at every boot. In a container, pass the nodes in again"
         ),
     )
 

@@ -167,8 +167,9 @@ def _off(examined: Examined, which: str) -> Finding:
             concern="gpu_tuning",
             declare={_PERSISTENCE: True},
             text="`rigops apply` turns persistence on, now and at every boot",
-            by_hand="`systemctl enable --now nvidia-persistenced` (package nvidia-persistenced or "
-            "nvidia-compute-utils); `nvidia-smi -pm 1` does it until the next boot",
+            by_hand="`systemctl enable --now --no-reload nvidia-persistenced` (package "
+            "nvidia-persistenced or nvidia-compute-utils); `nvidia-smi -pm 1` does it until the "
+            "next boot",
         )
         if status == "warn"
         else None,

@@ -64,7 +64,7 @@ def units(examined: Examined) -> Finding:
 
 def _undone_by(running: Mapping[str, str], units: Sequence[Unit | None]) -> Finding:
     daemons = [name for name in running if name in rivals.DAEMONS]
-    off = f"`systemctl disable --now {' '.join(daemons)}`" if daemons else "end it"
+    off = f"`systemctl disable --now --no-reload {' '.join(daemons)}`" if daemons else "end it"
     return Finding(
         "warn",
         f"{', '.join(running)} may undo the declared power limit",
@@ -81,8 +81,8 @@ def _rivals(places: list[str], evidence: tuple[Evidence, ...]) -> Finding:
         evidence,
         why="The last writer wins, and which one is last may change from boot to boot.",
         fix=fix_by_hand(
-            "keep one: `systemctl disable --now UNIT` for a unit that is too many, or remove "
-            "its nvidia-smi line from the script or the crontab"
+            "keep one: `systemctl disable --now --no-reload UNIT` for a unit that is too many, or "
+            "remove its nvidia-smi line from the script or the crontab"
         ),
     )
 

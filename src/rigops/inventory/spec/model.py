@@ -182,6 +182,7 @@ class RigSpec:
     driver_set: DriverSet | None = None
     module_options: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] | None = None
     kernel_hold: bool | None = None
+    container_toolkit: str | None = None
     kernel_args: tuple[str, ...] | None = None
     kernel_trial: Trial | None = None
     acs_redirect: AcsRedirect | None = None

@@ -6,11 +6,11 @@ Never what a repository is called or how it is opened: only names, dates and res
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
+from datetime import datetime
 
 from rigops.dataclass import dataclass
 from rigops.probe.section import Section
-from rigops.probe.text import blocks, lines, preamble, shown_units, stripped
+from rigops.probe.text import blocks, lines, preamble, shown_time, shown_units, stripped
 
 NOW = "date +%s"
 UNITS = "systemctl show"
@@ -18,7 +18,6 @@ NEWEST = "newest backup"
 WATCHED = "/etc/rigops/borg_watched"  # of a backup that rigops does not manage: a word a line
 
 _OLDER = ("stat ", "files in homes ", "grep -l borg ")  # of an older rigops, and read by none
-_TIME = re.compile(r"(?:[A-Z][a-z]{2} )?(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}) UTC", re.ASCII)
 _EPOCH = re.compile(r"[0-9]{1,11}")
 
 
@@ -85,21 +84,10 @@ def _unit(properties: dict[str, str]) -> BackupUnit:
         active=properties.get("ActiveState") or None,
         enabled=properties.get("UnitFileState") or None,
         result=properties.get("Result") or None,
-        started=_time(properties.get("ExecMainStartTimestamp", "")),
-        finished=_time(properties.get("ExecMainExitTimestamp", "")),
+        started=shown_time(properties.get("ExecMainStartTimestamp", "")),
+        finished=shown_time(properties.get("ExecMainExitTimestamp", "")),
         line=" ".join(f"{name}={value}" for name, value in properties.items() if value),
     )
-
-
-def _time(value: str) -> int | None:
-    shape = _TIME.fullmatch(value)
-    if shape is None:
-        return None
-    try:
-        when = datetime.strptime(shape[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
-    except ValueError:
-        return None
-    return int(when.timestamp())
 
 
 def _moment(line: str) -> int | None:

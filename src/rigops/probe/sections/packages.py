@@ -18,9 +18,10 @@ _STATUS = re.compile(r"[uihrp][ncHUFWti][ R]?")
 _PATTERNS = (
     "*nvidia*", "*cuda*", "*nccl*", "*nvtx*", "*cublas*", "*cudnn*", "*nouveau*", "libnvcuvid1",
     "libnvoptix1", "linux-image*", "linux-headers*", "linux-modules*", "linux-generic*", "dkms",
-    "pve-*", "proxmox-*kernel*", "unattended-upgrades",
+    "pve-*", "proxmox-*kernel*", "unattended-upgrades", "docker.io", "docker-ce", "moby-engine",
+    "podman", "runc",
 )  # fmt: skip
-_ELSEWHERE = "nvidia|cuda|nccl|cudnn|nouveau|dkms|^linux|^kernel"
+_ELSEWHERE = "nvidia|cuda|nccl|cudnn|nouveau|dkms|^linux|^kernel|^(docker|podman|runc)[ \t]"
 
 _DPKG_TABLE = re.compile(
     r"(?P<status>[uihrp][ncHUFWti][ R]?) +(?P<name>[a-z0-9][a-z0-9+.:-]*)(?P<after_name> +)"

@@ -217,7 +217,7 @@ def test_what_would_undo_it_is_named_with_its_unit(
     found = list(decide.rivals(Units(units=(unit,))))
 
     assert bool(found) is is_named
-    assert all(f"sudo systemctl disable --now {name}" in one for one in found)
+    assert all(f"sudo systemctl disable --now --no-reload {name}" in one for one in found)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_what_runs_or_is_enabled_is_named_with_what_to_do() -> None:
     daemon, unit = noticed("active", "enabled")
 
     assert "lactd.service runs" in daemon
-    assert "systemctl disable --now lactd.service" in daemon
+    assert "systemctl disable --now --no-reload lactd.service" in daemon
     assert unit.startswith("/etc/systemd/system/limits.service sets the cards too (ExecStart=")
 
 
