@@ -103,15 +103,7 @@ def _proven(host: HostFound) -> str:
 
 
 def _host(host: HostFound, width: int) -> Iterator[str]:
-    about = [host.nothing_to_prove or _styled(host.status)]
-    if failed := failure_of_pairs(host):
-        about = [f"{_styled(host.status)}: {failed}"]
-    elif host.level:
-        about.append(f"level {host.level}")
-    about += (
-        [f"NCCL will use {host.predicted_nccl_transport}"] if host.predicted_nccl_transport else []
-    )
-    yield styled(host.host, bold=True) + "  " + ", ".join(about)
+    yield styled(host.host, bold=True) + "  " + ", ".join(_about(host))
     if host.error is not None:
         yield from wrapped(f"{host.error.kind}: {host.error.message}", width)
     for reason in host.reasons:
@@ -131,6 +123,19 @@ def _host(host: HostFound, width: int) -> Iterator[str]:
                 yield f'{MARGIN * 2}"nccl": {{"{variable.name}": "{variable.value}"}}'
             yield from wrapped("to paste into an issue:", width)
             yield from wrapped(paragraph(host), width, MARGIN * 2)
+
+
+def _about(host: HostFound) -> Iterator[str]:
+    if failed := failure_of_pairs(host):
+        yield f"{_styled(host.status)}: {failed}"
+    else:
+        yield host.nothing_to_prove or _styled(host.status)
+        if host.level:
+            yield f"level {host.level}"
+    if host.container is not None:
+        yield f"in container {host.container.name} ({host.container.engine})"
+    if host.predicted_nccl_transport:
+        yield f"NCCL will use {host.predicted_nccl_transport}"
 
 
 def _tried(host: HostFound, width: int) -> Iterator[str]:
