@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.lab.requirements import lacks as lacks_hosts
+from tests.lab.requirements import lacks_containers
 from tests.lab.vm.requirements import lacks as lacks_machines
 from tests.real_cuda.requirements import lacks as lacks_compiler
 from tests.silicon.requirements import lacks as lacks_card
@@ -30,6 +31,7 @@ LAB_CONCERNS = "lab-concerns"
 LAB_APPLY = "lab-apply"
 LAB_FLEET = "lab-fleet"
 LAB_DRIVER = "lab-driver"
+LAB_CONTAINERS = "lab-containers"
 LAB_ADVICE = "lab-advice"
 LAB_SNAPSHOTS = "lab-snapshots"
 LAB_BORG = "lab-borg"
@@ -63,6 +65,10 @@ _CAPTURE = ("src/rigops/capture", "src/rigops/hosts", *_BORG, *_DRIVER)
 _REPROVISION = ("src/rigops/reprovision", "src/rigops/capture", "src/rigops/hosts", *_BORG)
 _P2P = ("src/rigops/hostside/p2p", "tests/lab/silicon/cuda", "tests/unit/preflight")
 _PREFLIGHT = ("src/rigops/preflight", "src/rigops/hostside/p2p")
+_CONTAINERS = (
+    "src/rigops/hostside", "src/rigops/probe", "src/rigops/doctor", "src/rigops/converge",
+    "src/rigops/ownership", "src/rigops/preflight/inside.py", "tests/lab/silicon/rigsim/container_hook.py",
+)  # fmt: skip
 _COMMANDS = ("src/rigops/doctor", "src/rigops/cli", "src/rigops/hosts")
 _TRIAL = ("src/rigops/concerns/kernel_args", "src/rigops/record/trial_boot.py")
 
@@ -111,6 +117,7 @@ SHARDS = (
     Shard(LAB_APPLY, 12, _CONVERGE, options=()),  # 20 hosts at once, near the limit of inotify
     Shard(LAB_FLEET, 9, ("src/rigops/transport", *_CONVERGE), options=()),
     Shard(LAB_DRIVER, 12, (*_DRIVER, "src/rigops/concerns/container_toolkit")),
+    Shard(LAB_CONTAINERS, 8, _CONTAINERS, lacks=lacks_containers),
     Shard(LAB_ADVICE, 6, (*_COMMANDS, "tests/lab/rigs"), options=()),
     Shard(LAB_SNAPSHOTS, 14, _SNAPSHOTS),
     Shard(LAB_BORG, 25, _BORG),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from tests.lab import cache, clients, frozen, layers, machine, rigs, runs, seed, settings
 from tests.lab.errors import LabError
 from tests.lab.processes import Process
-from tests.lab.requirements import lacks, lacks_room
+from tests.lab.requirements import lacks, lacks_containers, lacks_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,6 +118,8 @@ def up(words: Sequence[str], *, keep: bool = False) -> list[Host]:
         raise LabError(reason)
     repository = layers.repository()
     made = [_rig(wish) for wish in wanted]
+    if any(rig.containers == "on" for rig in made) and (reason := lacks_containers()):
+        raise LabError(f"containers=on: {reason}")
     for rig in made:
         layers.below(rig, repository)  # one after the other, before anything boots
     records = _reserve(wanted)

@@ -36,9 +36,10 @@ def repository() -> Path:
 
 def below(rig: Rig, repository: Path) -> tuple[Path, ...]:
     """The trees under a host of this rig, uppermost first."""
-    base = image.base(rig.suite)
-    recipe = _recipe(rig)
-    identity = [recipe, image.digest(rig.suite), str(repository), *map(Path.read_text, _MAKERS)]
+    engines = rig.containers == "on"
+    base = image.base(rig.suite, engines=engines)
+    below = image.digest(rig.suite, engines=engines)
+    identity = [_recipe(rig), below, str(repository), *map(Path.read_text, _MAKERS)]
     digest = sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
     def build(new: Path) -> None:
@@ -76,7 +77,8 @@ def _build(rig: Rig, repository: Path, new: Path, base: Path) -> None:
         f"mount --rbind /dev {root}/dev",
         f"mount --bind -o ro {repository} {root}{packages.AT}",
     ]
-    settings = [f"driver={rig.driver or 'none'}", *([f"pocket={rig.pocket}"] if rig.pocket else [])]
+    settings = [f"driver={rig.driver or 'none'}", f"suite={rig.suite}"]
+    settings += [f"pocket={rig.pocket}"] if rig.pocket else []
     fill = [sys.executable, "-m", "tests.lab.layers", str(root), rig.name, *settings]
     steps.append("exec " + shlex.join(fill))
     done = subprocess.run(

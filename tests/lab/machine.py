@@ -40,6 +40,11 @@ _TELLING = (
     "journalctl -b _PID=1 -n 40 -o short-monotonic --no-pager",
 )  # fmt: skip
 _REBOOT = 133  # systemd-nspawn's status when its payload wants to start again
+# Without bpf(2) systemd silently does not apply DevicePolicy; runtimes want keyrings.
+_FOR_CONTAINERS = (
+    "--system-call-filter=bpf", "--system-call-filter=@keyring",
+    "--capability=CAP_NET_ADMIN,CAP_BPF,CAP_PERFMON",
+)  # fmt: skip
 _DISK_NAMES = ("/dev/sda", "/dev/sdb", "/dev/sdc", "/dev/sdd")
 
 
@@ -50,7 +55,10 @@ def boot(record: Record, rig: Rig, repository: Path) -> Record:
     for folder in (upper, work, root):
         folder.mkdir()
     key = seed.sow(seed.Upper(upper, below), record, rig)
-    binds = _binds(repository, disks.make(record.folder, rig.disks))
+    options = _binds(repository, disks.make(record.folder, rig.disks))
+    if rig.containers == "on":
+        options += _FOR_CONTAINERS
+    nspawn = shlex.join(_nspawn(record.name, root, options))
     group = record.group / "machine"
     cgroups.make(group)
     steps = [
@@ -60,7 +68,7 @@ def boot(record: Record, rig: Rig, repository: Path) -> Record:
         "mount -t tmpfs -o mode=755 rigops-lab /run/systemd",
         "mkdir /run/systemd/nspawn",
         namespace.overlay(below, upper, work, root),
-        f"while {shlex.join(_nspawn(record.name, root, binds))} || [ $? = {_REBOOT} ]; do :; done",
+        f"while {nspawn} || [ $? = {_REBOOT} ]; do :; done",
     ]
     with (record.folder / "console.log").open("wb") as console:
         process = subprocess.Popen(
@@ -81,11 +89,11 @@ def boot(record: Record, rig: Rig, repository: Path) -> Record:
     return record
 
 
-def _nspawn(name: str, root: Path, binds: list[str]) -> list[str]:
+def _nspawn(name: str, root: Path, options: list[str]) -> list[str]:
     return [
         "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot",
         f"--directory={root}", f"--machine={name}", "--console=pipe", "--link-journal=no",
-        "--resolv-conf=off", "--timezone=off", *binds,
+        "--resolv-conf=off", "--timezone=off", *options,
     ]  # fmt: skip
 
 

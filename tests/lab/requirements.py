@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import struct
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -44,6 +45,27 @@ def lacks() -> str | None:
         stdin=subprocess.DEVNULL,
     )
     return "mounting is refused here" if tried.returncode else None
+
+
+_BPF, _BPF_LOAD, _DEVICE_PROGRAM = 321, 5, 15  # on x86_64
+_ALLOW_ALL = struct.pack("<BBhiBBhi", 0xB7, 0, 0, 1, 0x95, 0, 0, 0)
+
+
+@cache
+def lacks_containers() -> str | None:
+    """Why no host can apply DevicePolicy to containers: systemd needs bpf(2), and is silent."""
+    if reason := lacks():
+        return reason
+    libc = ctypes.CDLL(None, use_errno=True)
+    code, license_ = ctypes.create_string_buffer(_ALLOW_ALL), ctypes.create_string_buffer(b"GPL")
+    places = ctypes.addressof(code), ctypes.addressof(license_)
+    attributes = struct.pack("<IIQQ", _DEVICE_PROGRAM, len(_ALLOW_ALL) // 8, *places)
+    program = libc.syscall(_BPF, _BPF_LOAD, attributes, len(attributes))
+    if program < 0:
+        why = os.strerror(ctypes.get_errno())
+        return f"bpf(2) is refused ({why}): systemd cannot apply DevicePolicy"
+    os.close(program)
+    return None
 
 
 _INOTIFY_PER_HOST = 5  # systemd 3, dbus 1, logind 1

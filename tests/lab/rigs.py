@@ -81,6 +81,7 @@ class Rig:
     aer: tuple[str, ...] = ()
     heat: tuple[str, ...] = ()
     secure_boot: str = "off"
+    containers: str = "off"
 
     def with_settings(self, settings: Settings) -> Rig:
         """This rig as `up` or `set` asks for it; what an empty value means is the rig's own."""

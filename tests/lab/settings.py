@@ -79,6 +79,7 @@ KEYS: Mapping[str, _Key] = {
     "secure_boot": _one_of("on", "off", normal="off"),
     "pocket": _one_of("on", "off", normal="on"),
     "suite": _one_of("bookworm", "trixie", normal="bookworm"),
+    "containers": _one_of("on", "off", normal="off"),
 }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def differences(outside: PayloadReport, inside: PayloadReport) -> Iterator[Diffe
         yield Difference(
             "shared_memory",
             WARN,
-            f"the container has {has} of shared memory (/dev/shm), too little for collectives; fix: "
+            f"the container has {has} of /dev/shm, too little for collectives; fix: "
             "start it with --shm-size=8g or --ipc=host",
         )
     versions = outside.collectives.version, inside.collectives.version
