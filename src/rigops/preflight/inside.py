@@ -40,39 +40,29 @@ _SUDO: Final = ("sudo", "-n", "--")
 # Docker is asked only where its daemon runs: asking would start it. Root's containers of Podman are
 # others than those of the login.
 _FIND: Final = r"""
-each() {
-    for engine in docker podman; do
-        command -v "$engine" >/dev/null || continue
-        [ "$engine" = podman ] || [ -e /run/docker.pid ] || continue
-        echo "engine $engine"
-        for how in login sudo; do
-            [ "$how" = login ] || [ "$(id -u)" != 0 ] || continue
-            "$@" && break
-        done
-    done
-}
+name=$1
 asks() {
     case $how in
-        login) timeout 20 "$engine" "$@" 2>&1 ;;
-        sudo) timeout 20 sudo -n -- "$engine" "$@" 2>&1 ;;
+        login) timeout 20 "$engine" "$@" ;;
+        sudo) timeout 20 sudo -n -- "$engine" "$@" ;;
     esac </dev/null
 }
-finds() {
-    if output=$(asks inspect --type container \
-        --format '{{.Id}} {{.State.Status}} {{.Name}} {{.Config.Image}}' -- "$name"); then
-        echo "found $engine $how $(echo "$output" | tail -n 1)"
-    else
-        echo "answer $engine: $(echo "$output" | tail -n 1 | head -c 300)"
-        return 1
-    fi
-}
-lists() {
-    output=$(asks ps --format '{{.Names}}') && echo "$output" | head -n 20 | sed 's/^/running /'
-    return 1
-}
-name=$1
-each finds
-each lists
+last() { printf '%s\n' "$output" | tail -n 1 | head -c 300; }
+for engine in docker podman; do
+    command -v "$engine" >/dev/null || continue
+    [ "$engine" = podman ] || [ -e /run/docker.pid ] || continue
+    echo "engine $engine"
+    for how in login sudo; do
+        [ "$how" = login ] || [ "$(id -u)" != 0 ] || continue
+        if output=$(asks inspect --type container \
+            --format '{{.Id}} {{.State.Status}} {{.Name}} {{.Config.Image}}' -- "$name" 2>&1); then
+            printf 'found %s %s %s\n' "$engine" "$how" "$(last)"
+            break
+        fi
+        printf 'answer %s: %s\n' "$engine" "$(last)"
+        asks ps --format '{{.Names}}' 2>/dev/null | head -n 20 | sed 's/^/running /'
+    done
+done
 exit 0
 """
 

@@ -36,6 +36,7 @@ _ONE_PAIR = 2
 _NAMED = 3  # pairs with the same evidence
 
 _UNTIL = "; until preflight passes, declare this and run `rigops apply`:"
+_UNTIL_INSIDE = "; until preflight passes, start the container with this:"
 PROVEN = "Proven for each pair, all at once and between processes: copies, kernels, flags."
 ALONE_PROVEN = (
     "Proven for each pair: copies, kernels, flags. "
@@ -116,11 +117,7 @@ def _host(host: HostFound, width: int) -> Iterator[str]:
         yield from _tried(host, width)
         yield from _collectives(host, width)
         if host.status == FAIL:
-            stopgap = environment(host).variables
-            until = _UNTIL if stopgap else ""
-            yield from wrapped(f"fix: resolve what `rigops doctor {host.host}` finds{until}", width)
-            for variable in stopgap:
-                yield f'{MARGIN * 2}"nccl": {{"{variable.name}": "{variable.value}"}}'
+            yield from _fix(host, width)
             yield from wrapped("to paste into an issue:", width)
             yield from wrapped(paragraph(host), width, MARGIN * 2)
 
@@ -136,6 +133,15 @@ def _about(host: HostFound) -> Iterator[str]:
         yield f"in container {host.container.name} ({host.container.engine})"
     if host.predicted_nccl_transport:
         yield f"NCCL will use {host.predicted_nccl_transport}"
+
+
+def _fix(host: HostFound, width: int) -> Iterator[str]:
+    stopgap, is_inside = environment(host).variables, host.container is not None
+    until = (_UNTIL_INSIDE if is_inside else _UNTIL) if stopgap else ""
+    yield from wrapped(f"fix: resolve what `rigops doctor {host.host}` finds{until}", width)
+    for variable in stopgap:
+        named = f'"nccl": {{"{variable.name}": "{variable.value}"}}'
+        yield MARGIN * 2 + (f"-e {variable.name}={variable.value}" if is_inside else named)
 
 
 def _tried(host: HostFound, width: int) -> Iterator[str]:
