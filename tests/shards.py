@@ -67,7 +67,8 @@ _P2P = ("src/rigops/hostside/p2p", "tests/lab/silicon/cuda", "tests/unit/preflig
 _PREFLIGHT = ("src/rigops/preflight", "src/rigops/hostside/p2p")
 _CONTAINERS = (
     "src/rigops/hostside", "src/rigops/probe", "src/rigops/doctor", "src/rigops/converge",
-    "src/rigops/ownership", "tests/lab/silicon/rigsim/container_hook.py",
+    "src/rigops/ownership", "src/rigops/preflight/inside.py",
+    "tests/lab/silicon/rigsim/container_hook.py",
 )  # fmt: skip
 _COMMANDS = ("src/rigops/doctor", "src/rigops/cli", "src/rigops/hosts")
 _TRIAL = ("src/rigops/concerns/kernel_args", "src/rigops/record/trial_boot.py")

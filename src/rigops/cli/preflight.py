@@ -29,6 +29,7 @@ from rigops.hostside.p2p.verdict import exit_code
 from rigops.preflight.chosen_pairs import parse_pairs
 from rigops.preflight.found import overall
 from rigops.preflight.headline import document
+from rigops.preflight.inside import check_name
 from rigops.preflight.run import LEVELS
 from rigops.report.closing import MOST_IN_FULL, closing_lines
 from rigops.report.preflight import environment_lines, preflight_lines, preflight_rows
@@ -59,6 +60,12 @@ _QUESTION = (
     metavar="A:B",
     help="Try only these, by PCI address or number (repeatable). No proof of the host.",
 )
+@click.option(
+    "--in",
+    "container",
+    metavar="CONTAINER",
+    help="Run in this container of the host (name or id), and compare. No proof of the host.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask before copying.")
 @click.option(
     "--env",
@@ -75,6 +82,7 @@ def command(
     inventory_path: Path | None,
     level: str,
     pair_words: tuple[str, ...],
+    container: str | None,
     yes: bool,
     as_environment: bool,
     accepted_keys: tuple[str, ...],
@@ -92,6 +100,7 @@ def command(
       rigops preflight threadripper
       rigops preflight --level quick
       rigops preflight threadripper --pairs 0:2,1:2
+      rigops preflight threadripper --in vllm
       eval "$(rigops preflight @local --yes --env)"
       rigops preflight -i inventory.py --yes --json
     """
@@ -100,11 +109,14 @@ def command(
         catalog=partial(host_catalog, inventory_path=inventory_path),
         level=level,
         pairs=parse_pairs(pair_words),
+        container=check_name(container) if container is not None else "",
     )
     chosen = choose_hosts(hosts, inventory_path)
     read_catalogs((host.spec for host in chosen), inventory_path)
     if asked.pairs and len(chosen) != 1:
         raise several_hosts("--pairs", chosen)
+    if asked.container and len(chosen) != 1:
+        raise several_hosts("--in", chosen)
     if as_environment and asked.pairs:
         raise usage_error(
             message="what to set follows from all pairs",

@@ -16,6 +16,7 @@ from rigops.errors import HostError, RigopsError
 from rigops.hosts.parallel import for_each
 from rigops.hostside.p2p.verdict import SKIPPED, UNKNOWN
 from rigops.preflight.found import HostFound
+from rigops.preflight.inside import prove_inside
 from rigops.preflight.results import begun, failure, only_over, pairs_of, passed
 from rigops.preflight.run import prove
 from rigops.preflight.siblings import last_rates
@@ -43,12 +44,13 @@ _WHERE_MANAGED: Final = f'test -d {STATE} || exit 0; exec "$@"'
 
 @dataclass(frozen=True, kw_only=True)
 class ProofOptions:
-    """`pairs`: empty for all of a host."""
+    """`pairs`: empty for all of a host. `container`: the one to run in; empty: none."""
 
     access: HostAccess
     catalog: Callable[[RigSpec | None], Catalog]
     level: str
     pairs: tuple[tuple[str, str], ...] = ()
+    container: str = ""
 
 
 def prove_hosts(
@@ -84,6 +86,19 @@ def _prove(
 
     try:
         with reach() as connection:
+            if options.container:  # it proves nothing of the host, so nothing is recorded
+                inside = prove_inside(
+                    chosen.name,
+                    connection,
+                    chosen.spec,
+                    options.container,
+                    level=options.level,
+                    pairs=options.pairs,
+                    catalog=options.catalog(chosen.spec),
+                    reconnect=reach,
+                    progress=partial(progress.say, chosen.name),
+                )
+                return replace(inside, at=started)
             found = prove(
                 chosen.name,
                 connection,

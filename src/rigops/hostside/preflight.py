@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.card import Gpu
 from rigops.hostside.p2p.census import take_census
-from rigops.hostside.p2p.collectives import prove_collectives
+from rigops.hostside.p2p.collectives import find_nccl, prove_collectives
 from rigops.hostside.p2p.ladder import PairPlan, pair_job
 from rigops.hostside.p2p.machine import (
     describe_machine,
@@ -25,6 +25,7 @@ from rigops.hostside.p2p.machine import (
     find_jobs,
     nvidia_gpus,
     processor,
+    shared_memory,
     smi_job,
 )
 from rigops.hostside.p2p.meanwhile import Meanwhile
@@ -98,6 +99,7 @@ class _Host:
             "machine": describe_machine(system),
             "gpus": self._gpus,
             "on_bus": nvidia_gpus(system),
+            "shared_memory": shared_memory(),
             "topology": topology,
             "jobs": jobs,
             "pairs": pairs,
@@ -337,9 +339,11 @@ class _Host:
     def _try_collectives(self) -> CollectivesAnswer | None:
         """None: it was not asked for, or there is nothing to reduce."""
         options = self._options
+        patience = Patience(options.init_s, options.pair_s, options.dead_s)
+        if options.find_nccl and not self._stop:
+            return find_nccl(lambda job: self._watch(job, patience))
         if options.level == "quick" or options.pairs or len(self._gpus) < 2:  # noqa: PLR2004 - a pair
             return None
-        patience = Patience(options.init_s, options.pair_s, options.dead_s)
 
         def watch_arm(job: Job) -> Ended:
             ended = self._watch(job, patience)
@@ -393,6 +397,7 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--sizes", type=int, nargs="+", required=True)
     parser.add_argument("--passes", type=int, required=True)
     parser.add_argument("--pairs", nargs="*", default=[], help="only these, such as 0:1 1:0")
+    parser.add_argument("--find-nccl", action="store_true", help="try no all-reduce")
     for name in ("init", "pair", "all", "dead"):
         parser.add_argument(f"--{name}-s", type=float, required=True)
     parser.add_argument("--system", default="/sys")

@@ -147,6 +147,29 @@ class CollectivesFound:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Container:
+    """`by_sudo`: its engine answers root only, and the login is not root."""
+
+    name: str
+    id: str
+    engine: str
+    image: str
+    by_sudo: bool = False
+
+    def as_json(self) -> dict[str, object]:
+        return {"container": self.name, "id": self.id, "engine": self.engine, "image": self.image}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of a container from its host. `kind`: cards, p2p, shared_memory or nccl."""
+
+    kind: str
+    status: str
+    summary: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class HostFound:
     host: str
     status: str
@@ -164,6 +187,8 @@ class HostFound:
     not_compared: tuple[str, ...] = ()  # what could not be read, so that it may have changed
     reasons: tuple[str, ...] = ()  # for the status, beyond the verdicts of pairs
     slow_pairs: tuple[SlowPair, ...] = ()  # against others of the same kind; `reasons` names them
+    container: Container | None = None  # in which it ran
+    differs: tuple[Difference, ...] = ()  # from the host; `reasons` has them too
     lost: str = ""  # cards that were gone before, in words: nothing was copied
     error: HostError | None = None
 
@@ -196,6 +221,9 @@ class HostFound:
             "reasons": list(self.reasons),
             "slow_pairs": [slow.as_json() for slow in self.slow_pairs],
         }
+        if self.container is not None:
+            document["in"] = self.container.as_json()
+            document["differs"] = [asdict(one) for one in self.differs]
         if self.error is not None:
             document["error"] = {"kind": self.error.kind, "message": self.error.message}
         return document

@@ -81,6 +81,8 @@ def paragraph(found: HostFound) -> str:
 def _sentences(found: HostFound) -> Iterator[str]:
     day = f" on {found.at[:10]}" if found.at else ""
     yield f"rigops {__version__} preflight{day}: {in_a_word(found)}"
+    if found.container is not None:
+        yield f"In a container of {found.container.engine}"
     cards = Counter(gpu.name for gpu in found.gpus)
     machine = [
         found.machine.board,

@@ -28,6 +28,7 @@ from rigops.preflight.changes import (
     not_compared_text,
 )
 from rigops.preflight.chosen_pairs import NOT_CHOSEN
+from rigops.preflight.differences import differences
 from rigops.preflight.found import CollectivesFound, HostFound
 from rigops.preflight.siblings import LastRates, slow_pairs
 from rigops.probe.lost_cards import sentence
@@ -62,8 +63,12 @@ def judge(
     copies: bool,
     last: LastRates | None = None,
     catalog: Catalog | None = None,
+    outside: PayloadReport | None = None,
 ) -> HostFound:
-    """`last`: of the proof before. `catalog`: where a host has entries of its own."""
+    """`last`: of the proof before. `catalog`: where a host has entries of its own.
+
+    `outside`: of the host, where the answer is of a container there.
+    """
     addresses = [gpu.address for gpu in answer.gpus]
     named = named_links(answer.topology, addresses) or {}
     links = connections(answer.topology, addresses)
@@ -86,7 +91,9 @@ def judge(
     slow = slow_pairs(pairs, answer, last=last, catalog=catalog)
     changes = changes_of(answer.around) if answer.around else None
     unread = not_compared(answer.around) if answer.around else ()
+    differs = tuple(differences(outside, answer)) if outside else ()
     troubles = [
+        *((one.status, one.summary) for one in differs),
         *_reasons(answer),
         *_collectives(answer.collectives, is_granted=bool(granted)),
         *_of_changes(changes or (), answer),
@@ -113,6 +120,7 @@ def judge(
         changes=changes,
         links=answer.around.links if answer.around else (),
         not_compared=unread,
+        differs=differs,
         lost=sentence(answer.lost),
         reasons=(*(text for _, text in troubles), *reasons, *map(str, slow)),
         slow_pairs=slow,

@@ -21,7 +21,15 @@ SCHEMA: Final = "rigops.preflight-payload/1"
 _LONGEST: Final = 500
 _WHOLE: Final = ("topology", "smi")  # outputs that have parsers of their own
 _REQUIRED: Final = ("boot_id", "processor", "topology", "gpus", "jobs", "pairs", "troubles")
-_TOLD: Final = (*_REQUIRED, "at", "machine", "collectives", "meanwhile", "needs_reboot")
+_TOLD: Final = (
+    *_REQUIRED,
+    "at",
+    "machine",
+    "shared_memory",
+    "collectives",
+    "meanwhile",
+    "needs_reboot",
+)
 _LINK: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s[ A-Za-z]{0,20} x([0-9]{1,2})")
 _GENERATIONS: Final = {
     rate: number for number, rate in enumerate(("2.5", "5.0", "8.0", "16.0", "32.0", "64.0"), 1)
@@ -86,6 +94,7 @@ class PayloadReport:
     lost: tuple[LostCard, ...] = ()  # before anything was copied
     slots: Mapping[str, Slot] = field(default_factory=dict)  # by address, where it is known
     on_bus: int = 0
+    shared_memory: int | None = None  # bytes that /dev/shm may have
     jobs: tuple[Job, ...] = ()
     pairs: tuple[PairFound, ...] = ()
     collectives: CollectivesFound = CollectivesFound()

@@ -138,6 +138,7 @@ def prove(
     last: LastRates | None = None,
     catalog: Catalog | None = None,
     allow_busy: bool = False,
+    outside: PayloadReport | None = None,
     reconnect: Callable[[], Host] | None = None,
     progress: Callable[[str], None] = lambda _: None,
     before_copies: Callable[[Sequence[PairFound]], None] = lambda _: None,
@@ -146,7 +147,8 @@ def prove(
     """`pairs`: only these are tried. `last`: rates of the proof before, to compare with.
 
     `before_copies` gets the pairs at stake. While jobs run on the GPUs nothing is copied, unless
-    `allow_busy`: what hangs the machine would end them.
+    `allow_busy`: what hangs the machine would end them. `outside`: the census of the host, where
+    `host` is a container there.
 
     Raises TransportError only before the copies, and UsageError where `pairs` names absent GPUs.
     """
@@ -154,7 +156,7 @@ def prove(
         return HostFound(host=name, status=SKIPPED, reasons=('declared p2p = "skip"',))
     limits = limits or PayloadLimits()
     progress("querying peer access")
-    answer = _census(host, name, limits, pairs)
+    answer = take_census(host, name, limits, pairs, outside)
     at_stake = [
         pair
         for pair in answer.pairs
@@ -162,13 +164,13 @@ def prove(
     ]
     can_reduce = bool(answer.pairs) and not answer.is_partial
     if answer.lost or level == "quick" or answer.needs_reboot or not (at_stake or can_reduce):
-        return judge(name, answer, spec, copies=level != "quick")
+        return judge(name, answer, spec, copies=level != "quick", outside=outside)
     if answer.jobs and not allow_busy:
         in_use = _in_use(answer.jobs)
         if at_stake:
             answer = replace(answer, troubles=(*answer.troubles, Trouble("busy", in_use)))
         busy = replace(answer, collectives=CollectivesFound(evidence=(in_use,)))
-        return judge(name, busy, spec, copies=True)
+        return judge(name, busy, spec, copies=True, outside=outside)
     most_s = _PER_PAIR_S * len(at_stake) + _COLLECTIVES_S
     limits = replace(limits, all_s=max(limits.all_s, most_s))
     if at_stake:
@@ -182,24 +184,35 @@ def prove(
 
     try:
         options = limits.options("p2p", _numbers(answer, at_stake) if answer.is_partial else ())
-        copied = _ask(host, options, limits.everything_s(), hear)
+        copied = _ask(host, options, limits.everything_s(), hear, outside=outside)
     except TransportError as error:
         progress(f"connection lost; reconnecting, at most {limits.back_s:g} s")
         returned = wait_for(reconnect, answer, limits.back_s, sleep) if reconnect else None
         return _lost(name, answer, spec, error, heard=heard, returned=returned)
     if answer.is_partial and copied.pairs:
         copied = _with_the_rest(copied, answer)
-    return judge(name, copied, spec, copies=True, last=last, catalog=catalog)
+    return judge(name, copied, spec, copies=True, last=last, catalog=catalog, outside=outside)
 
 
-def _census(
-    host: Host, name: str, limits: PayloadLimits, pairs: Sequence[tuple[str, str]]
+def take_census(
+    host: Host,
+    name: str,
+    limits: PayloadLimits | None = None,
+    pairs: Sequence[tuple[str, str]] = (),
+    outside: PayloadReport | None = None,
+    *,
+    finds_nccl: bool = False,
 ) -> PayloadReport:
-    """Without copies: what there is, what is to be tried, and what was lost before."""
-    answer = _ask(host, limits.options("quick"), limits.census_s())
+    """Without copies: what there is, what is to be tried, and what was lost before.
+
+    `finds_nccl`: to compare its version, as always in a container.
+    """
+    limits = limits or PayloadLimits()
+    finds = ["--find-nccl"] if finds_nccl or outside else []
+    answer = _ask(host, [*limits.options("quick"), *finds], limits.census_s(), outside=outside)
     if pairs and answer.gpus:
         answer = leave_out(answer, resolve_pairs(pairs, answer.gpus, name))
-    lost = _find_lost(host, name, answer)
+    lost = () if outside else _find_lost(host, name, answer)
     return _spared(answer, lost) if lost else answer
 
 
@@ -262,6 +275,8 @@ def _ask(
     options: Sequence[str],
     deadline_s: float,
     on_line: Callable[[bytes], None] | None = None,
+    *,
+    outside: PayloadReport | None = None,
 ) -> PayloadReport:
     output = host.run_script(
         pack("preflight").text,
@@ -273,18 +288,26 @@ def _ask(
         answer = read_answer(output.stdout)
     except RigopsError as error:
         return PayloadReport(troubles=(Trouble("error", str(error)),))
-    return answer or PayloadReport(troubles=(Trouble(*_why_no_answer(output)),))
+    if answer is None:
+        place = "in the container" if outside else "on the host"
+        return PayloadReport(troubles=(Trouble(*_why_no_answer(output, place)),))
+    return _as_inside(answer, outside) if outside else answer
 
 
-def _why_no_answer(output: ScriptResult) -> tuple[str, str]:
+def _as_inside(answer: PayloadReport, outside: PayloadReport) -> PayloadReport:
+    """It sees all cards on the bus and maybe no other process, whatever cards it was given."""
+    return replace(answer, driven=(), gone=(), on_bus=0, jobs=outside.jobs)
+
+
+def _why_no_answer(output: ScriptResult, place: str) -> tuple[str, str]:
     words = plain(output.stdout.decode("utf-8", "replace"))
     if not output.started:
         noise = plain(output.login_noise.decode("utf-8", "replace"))
         return "error", f"the login shell did not run the program: {noise or 'no output'}"
     if output.exit_code == _NO_PYTHON:
-        return "no_python", "no python3 on the host; preflight needs 3.8 or newer"
-    if output.exit_code == _OLD_PYTHON:
-        return "old_python", f"{words} on the host; preflight needs 3.8 or newer"
+        return "no_python", f"no python3 {place}; preflight needs 3.8 or newer"
+    if output.exit_code == _OLD_PYTHON and words:
+        return "old_python", f"{words} {place}; preflight needs 3.8 or newer"
     last = output.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
     return "error", f"the program ended with exit code {output.exit_code}: {plain(last)}"
 

@@ -36,6 +36,7 @@ _ONE_PAIR = 2
 _NAMED = 3  # pairs with the same evidence
 
 _UNTIL = "; until preflight passes, declare this and run `rigops apply`:"
+_UNTIL_INSIDE = "; until preflight passes, start the container with this:"
 PROVEN = "Proven for each pair, all at once and between processes: copies, kernels, flags."
 ALONE_PROVEN = (
     "Proven for each pair: copies, kernels, flags. "
@@ -103,15 +104,7 @@ def _proven(host: HostFound) -> str:
 
 
 def _host(host: HostFound, width: int) -> Iterator[str]:
-    about = [host.nothing_to_prove or _styled(host.status)]
-    if failed := failure_of_pairs(host):
-        about = [f"{_styled(host.status)}: {failed}"]
-    elif host.level:
-        about.append(f"level {host.level}")
-    about += (
-        [f"NCCL will use {host.predicted_nccl_transport}"] if host.predicted_nccl_transport else []
-    )
-    yield styled(host.host, bold=True) + "  " + ", ".join(about)
+    yield styled(host.host, bold=True) + "  " + ", ".join(_about(host))
     if host.error is not None:
         yield from wrapped(f"{host.error.kind}: {host.error.message}", width)
     for reason in host.reasons:
@@ -124,13 +117,31 @@ def _host(host: HostFound, width: int) -> Iterator[str]:
         yield from _tried(host, width)
         yield from _collectives(host, width)
         if host.status == FAIL:
-            stopgap = environment(host).variables
-            until = _UNTIL if stopgap else ""
-            yield from wrapped(f"fix: resolve what `rigops doctor {host.host}` finds{until}", width)
-            for variable in stopgap:
-                yield f'{MARGIN * 2}"nccl": {{"{variable.name}": "{variable.value}"}}'
+            yield from _fix(host, width)
             yield from wrapped("to paste into an issue:", width)
             yield from wrapped(paragraph(host), width, MARGIN * 2)
+
+
+def _about(host: HostFound) -> Iterator[str]:
+    if failed := failure_of_pairs(host):
+        yield f"{_styled(host.status)}: {failed}"
+    else:
+        yield host.nothing_to_prove or _styled(host.status)
+        if host.level:
+            yield f"level {host.level}"
+    if host.container is not None:
+        yield f"in container {host.container.name} ({host.container.engine})"
+    if host.predicted_nccl_transport:
+        yield f"NCCL will use {host.predicted_nccl_transport}"
+
+
+def _fix(host: HostFound, width: int) -> Iterator[str]:
+    stopgap, is_inside = environment(host).variables, host.container is not None
+    until = (_UNTIL_INSIDE if is_inside else _UNTIL) if stopgap else ""
+    yield from wrapped(f"fix: resolve what `rigops doctor {host.host}` finds{until}", width)
+    for variable in stopgap:
+        named = f'"nccl": {{"{variable.name}": "{variable.value}"}}'
+        yield MARGIN * 2 + (f"-e {variable.name}={variable.value}" if is_inside else named)
 
 
 def _tried(host: HostFound, width: int) -> Iterator[str]:

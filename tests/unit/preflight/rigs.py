@@ -100,12 +100,13 @@ class Rig:
         dead_s: float = 60,
         text: str | None = None,
         pairs: tuple[str, ...] = (),
+        more: tuple[str, ...] = (),
         changes: Mapping[str, str] = MappingProxyType({}),
     ) -> Run:
         words = ["--level", level, "--passes", "3", "--sizes", *map(str, SMALL)]
         words += ["--init-s", str(init_s), "--pair-s", str(pair_s), "--all-s", str(all_s)]
         words += ["--dead-s", str(dead_s), "--system", str(self.folder / "sys")]
-        words += ["--pairs", *pairs] if pairs else []
+        words += [*more, *(["--pairs", *pairs] if pairs else [])]
         program = text or pack("preflight").text
         for now, then in changes.items():
             assert program.count(now) == 1

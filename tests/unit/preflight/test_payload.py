@@ -312,6 +312,18 @@ def test_the_machine_is_described(rig: Rig) -> None:
     }
 
 
+def test_the_room_for_shared_memory_is_told(rig: Rig) -> None:
+    rig.write(gpus=1)
+
+    run = rig.run(level="quick")
+
+    room = os.statvfs("/dev/shm")
+    assert run.result["shared_memory"] == room.f_blocks * room.f_frsize
+    answer = read_answer(json.dumps(run.events[-1]).encode())
+    assert answer is not None
+    assert answer.shared_memory == run.result["shared_memory"]
+
+
 def test_one_gpu(rig: Rig) -> None:
     rig.write(1)
 

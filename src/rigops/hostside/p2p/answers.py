@@ -136,6 +136,7 @@ class Result(TypedDict):
     machine: dict[str, str]
     gpus: list[GpuAnswer]
     on_bus: list[BusAnswer]
+    shared_memory: int | None
     topology: str
     jobs: list[JobAnswer]
     pairs: list[PairAnswer]

@@ -232,6 +232,27 @@ def judge_arms(control: ArmFound, p2p: ArmFound) -> tuple[str, str]:
     return (PROVEN if p2p.verdict == "ok" else NOT_PROVEN), ""
 
 
+def find_nccl(find: Callable[[Job], Ended]) -> CollectivesAnswer:
+    """The library and its version, of which nothing is proven; else why there is none."""
+    ended = find(find_library)
+    found = ended.last("answer") or {"failures": [_how(ended)]}
+    if "library" not in found:
+        return _not_proven(*(found["failures"][:_MOST_FAILURES] or [f"no {SONAME} was found"]))
+    return {**_not_proven(), **found}
+
+
+def _not_proven(*evidence: str) -> CollectivesAnswer:
+    return {
+        "verdict": NOT_PROVEN,
+        "cause": "",
+        "evidence": list(evidence),
+        "library": "",
+        "version": "",
+        "p2p_gb_per_s": None,
+        "control_gb_per_s": None,
+    }
+
+
 def prove_collectives(
     gpus: Sequence[Gpu],
     *,
@@ -245,23 +266,12 @@ def prove_collectives(
     `why_not` and `why_not_p2p` are asked before each; empty: go on. The arm without P2P is tried
     after a hang of pairs too, to know whether that works there.
     """
-    result: CollectivesAnswer = {
-        "verdict": NOT_PROVEN,
-        "cause": "",
-        "evidence": [],
-        "library": "",
-        "version": "",
-        "p2p_gb_per_s": None,
-        "control_gb_per_s": None,
-    }
     why = why_not()
     if why:
-        return {**result, "evidence": [f"not tried: {why}"]}
-    ended = find(find_library)
-    found = ended.last("answer") or {"failures": [_how(ended)]}
-    if "library" not in found:
-        failures = found["failures"][:_MOST_FAILURES] or [f"no {SONAME} was found on the host"]
-        return {**result, "evidence": failures}
+        return _not_proven(f"not tried: {why}")
+    found = find_nccl(find)
+    if not found["library"]:
+        return found
     arms = {}
     is_clean = not why_not_p2p()  # or a failure of the control may be what pairs left behind
     for is_p2p in (False, True):  # the control first: it can do least harm
@@ -277,7 +287,6 @@ def prove_collectives(
     control, p2p = arms[False], arms[True]
     verdict, cause = judge_arms(control, p2p)
     return {
-        **result,
         **found,
         "verdict": verdict,
         "cause": cause if is_clean else "",
