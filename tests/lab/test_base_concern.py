@@ -50,16 +50,15 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 
 @pytest.mark.story
-def test_declared_limits_hold_at_once_for_services_and_for_the_next_login(rig: Rig) -> None:
+def test_declared_limits_hold_for_the_next_login_and_wait_for_services(rig: Rig) -> None:
     host = rig.apply(limits=LIMITS, nccl=NCCL)
 
     assert host["outcome"] == "changed"
     assert rig.shm_kib() == 1024**2
     assert rig.says("ulimit -l; ulimit -n; ulimit -H -n") == "4096\n8192\n8192"
     assert rig.says(REMOVE_IPC) == "b false"
-    assert set(rig.says(DEFAULTS).splitlines()) == {
-        "DefaultLimitMEMLOCK=4194304", "DefaultLimitNOFILE=8192", "DefaultLimitNOFILESoft=8192"
-    }  # fmt: skip
+    waiting = "memlock and nofile count for services that start after the next boot or reload"
+    assert any(waiting in text for text in host["notices"])
     assert rig.says("systemctl is-enabled rigops-shm") == "enabled"
     assert rig.says("stat -c '%a %U' /var/lib/rigops") == "755 root"
 
@@ -93,6 +92,9 @@ def test_limits_hold_after_a_reboot(rig: Rig) -> None:
     assert rig.shm_kib() == 1024**2
     assert rig.says(REMOVE_IPC) == "b false"
     assert rig.says("ulimit -n") == "8192"
+    assert set(rig.says(DEFAULTS).splitlines()) == {
+        "DefaultLimitMEMLOCK=4194304", "DefaultLimitNOFILE=8192", "DefaultLimitNOFILESoft=8192"
+    }  # fmt: skip
     assert rig.says("systemctl is-failed rigops-shm") == "active"
 
 
@@ -123,7 +125,7 @@ def test_keys_taken_out_are_undone_and_the_users_lines_survive_byte_for_byte(rig
     total = int(rig.says("awk '/MemTotal/ { print $2 }' /proc/meminfo"))
     assert abs(rig.shm_kib() - total // 2) < 1024
     assert rig.says(REMOVE_IPC) == "b true"
-    assert "DefaultLimitMEMLOCK=8388608" in rig.says(DEFAULTS)
+    assert "DefaultLimitMEMLOCK=8388608" in rig.says(f"systemctl daemon-reload; {DEFAULTS}")
     assert "memlock" not in rig.says("cat /etc/security/limits.d/90-rigops.conf")
     assert rig.says("ulimit -n") == "8192"
     assert rig.says("ls /etc/systemd/system/rigops-shm.service") == ""

@@ -123,7 +123,7 @@ def test_the_plan_shows_what_will_be_there_and_touches_nothing(rig: Rig) -> None
     subjects = {one["subject"] for one in host["changes"] if one["concern"] == "monitoring"}
     assert {
         PROGRAM, f"/etc/systemd/system/{CHECK}.timer", f"/etc/systemd/system/{METRICS}.timer",
-        "/etc/systemd/system/rigops-.service.d/rigops-failed.conf", "/etc/rigops/notify",
+        "/etc/systemd/system/rigops-failed@.service", "/etc/rigops/notify",
     } < subjects  # fmt: skip
     assert rig.host.run(LEFT).stdout == ""
 
@@ -205,8 +205,8 @@ def test_a_unit_that_fails_is_told_with_the_end_of_its_journal(rig: Rig) -> None
 
 def test_a_failure_that_nobody_can_be_told_of_ends_there(rig: Rig) -> None:
     rig.does(
-        "printf '[Service]\\nType=oneshot\\nExecStart=false\\n' "
-        ">/run/systemd/system/rigops-lab.service && systemctl daemon-reload"
+        "printf '[Unit]\\nOnFailure=rigops-failed@%%N.service\\n[Service]\\nType=oneshot\\n"
+        "ExecStart=false\\n' >/run/systemd/system/rigops-lab.service && systemctl daemon-reload"
     )
     rig.server.posts.clear()
     rig.server.answers = [500] * 3
@@ -357,7 +357,7 @@ def test_undeclared_nothing_of_it_is_left(rig: Rig) -> None:
         rig.host.run(f"{LEFT}; ls -d /etc/rigops; find /var/lib/systemd -name *rigops*").stdout
         == ""
     )
-    assert rig.does("systemctl list-units --all --plain --no-legend 'rigops-*'") == ""
+    assert rig.does("systemctl list-units --plain --no-legend 'rigops-*'") == ""
     assert rig.apply()["outcome"] == "converged"
 
 

@@ -20,6 +20,15 @@ def test_no_run_holds_a_timer_for_ever() -> None:
     assert [name for name, text in units.items() if "TimeoutStartSec=infinity" in text] == []
 
 
+def test_every_unit_reports_its_failure_and_a_copy_that_outlives_its_file_does_not_start() -> None:
+    """But for the one that reports: it would report itself, without an end."""
+    for unit in TEMPLATES.glob("rigops-*.service.j2"):
+        text = unit.read_text()
+        begins = "[Unit]\nDescription=" in text and '{% include "rigops-unit.j2" %}\n' in text
+        assert begins is (unit.name != "rigops-failed@.service.j2"), unit.name
+        assert "OnFailure" not in text
+
+
 @pytest.mark.parametrize("name", ["snapshots", "borg", "borg-drill"])
 def test_backups_wait_for_the_clock_to_be_set(name: str) -> None:
     lines = (TEMPLATES / f"rigops-{name}.service.j2").read_text().splitlines()

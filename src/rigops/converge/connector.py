@@ -19,7 +19,7 @@ from pyinfra.connectors.util import (
 from rigops.converge.errors import DeployError
 from rigops.converge.fact_cache import FactCache
 from rigops.dataclass import dataclass
-from rigops.ownership.file_work import joined, script
+from rigops.ownership.file_work import RELOADING, joined, script
 from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.plan.commands import ReportedCommand, StreamingCommand
 from rigops.plan.context import is_reported
@@ -55,6 +55,7 @@ class HostChannel:
     waiting: list[FileWorkCommand] = field(default_factory=list)
     tell: Callable[[str], None] = lambda _: None
     lost: TransportError | None = None  # pyinfra itself drops the reason
+    has_changed_units: bool = False  # their content, since the last reload
 
     def run(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
         return self.connection.run(
@@ -85,7 +86,16 @@ class HostChannel:
             return
         work = joined([command.work for command in self.waiting])
         self.waiting.clear()
-        result = self.run(self.wrap(["sh", "-s"]), script(work).encode(), _DEADLINE)
+        self.has_changed_units |= bool(work.unread)
+        self._run_script(script(work))
+
+    def reload(self) -> None:
+        """Have systemd reread the units whose new content waits for that, and restart them."""
+        self._run_script(f"set -eu\n{RELOADING}reload\n")
+        self.has_changed_units = False
+
+    def _run_script(self, text: str) -> None:
+        result = self.run(self.wrap(["sh", "-s"]), text.encode(), _DEADLINE)
         if result.exit_code != 0:
             self.cache.command_is_run()
             output = (result.stderr or result.stdout).decode(errors="replace")

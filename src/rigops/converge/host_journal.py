@@ -37,13 +37,13 @@ _DEADLINE_S: Final = 60.0
 _TORN: Final = f"the last line of {JOURNAL} was torn; it is ended, so no other line is lost with it"
 _JOURNAL_FOLLOWS: Final = "the journal follows"
 # Things that no record names: units that systemd knows, holds whose record is lost, then the
-# journal.
+# journal. Of a unit whose file is gone systemd may keep a copy, inactive, until its next reload.
 _LOOK: Final = f"""
 {READ}look() {{ # yes: which of these holds rigops made is not known
     if [ -d /run/systemd/system ]; then
         systemctl reset-failed 'rigops-*' 2>/dev/null
         {{
-            systemctl list-units --all --plain --no-legend 'rigops-*'
+            systemctl list-units --plain --no-legend 'rigops-*'
             systemctl list-unit-files --no-legend 'rigops-*'
             find /etc/systemd/system -name 'rigops-*' | sed 's#.*/##'
         }} | awk '{{ print "the unit " $1 }}' | sort -u

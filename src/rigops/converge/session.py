@@ -40,6 +40,7 @@ REBOOT_TIMEOUT_S: Final = 900
 _LOCK_S: Final = 600.0
 _LAST_RESORT_S: Final = 120.0
 _ANSWER_S: Final = 20.0
+_SYSTEMD: Final = "systemd"
 
 
 class HostSession:
@@ -256,6 +257,8 @@ class HostSession:
                 shown=None if is_undo else self.shown,
                 tell=self._begin_concern,
             )
+            if self.channel.has_changed_units or self._unread:
+                self.channel.reload()
             self._begin_concern("")
 
     def verify(self) -> Plan:
@@ -279,7 +282,14 @@ class HostSession:
             reboot_reasons=partial(_reboot_reasons, self.request.spec),
         )
         self.reboot_reasons = planned.reboot_reasons
+        if self._unread:  # by an interrupted run
+            planned.headlines += ((_SYSTEMD, "reload systemd"),)
+            planned.housekeeping += ((_SYSTEMD, f"its copy of {', '.join(self._unread)}"),)
         return planned
+
+    @property
+    def _unread(self) -> tuple[str, ...]:
+        return self.snapshot.state.unread if self.snapshot.state else ()
 
     @property
     def _deploys(self) -> list[Path]:

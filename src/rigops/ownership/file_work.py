@@ -2,6 +2,10 @@
 
 The order lets the next run complete what a crash cut off. To write: earlier content aside, the
 record, the files, effects. To undo: the files, effects, the record.
+
+Systemd rereads a unit that it has loaded only when it reloads, which may take the GPUs away from
+containers. New units, and the end of any, need no reload; a new content of a loaded one is noted,
+and waits for the only reload, at the end of a run.
 """
 
 from __future__ import annotations
@@ -26,9 +30,12 @@ from rigops.ownership.ownership import (
     Undo,
     Write,
 )
-from rigops.probe.sections.rigops_state import RECORD
+from rigops.probe.sections.rigops_state import RECORD, RELOAD, RUNTIME
+from rigops.probe.sections.units import SYSTEM_UNITS
 
 _RECORD_MODE: Final = 0o644
+_RESTART: Final = "restart"  # after the reload
+_REREAD: Final = "reread"
 
 # A lost connection does not end what has begun, and a script that arrives in part does nothing.
 _TOOLS: Final = f"""\
@@ -67,6 +74,42 @@ expect() {{
     fi
 }}
 """
+_UNITS: Final = f"""\
+unread() {{ # WORD UNIT...: those that systemd has loaded wait for its reload
+    [ -d /run/systemd/system ] || return 0
+    word=$1
+    shift
+    found=$(systemctl list-units --all --plain --no-legend "$@")
+    found=$(printf '%s\n' "$found" |
+        awk -v word="$word" 'NF && $2 != "not-found" {{ print $1, word }}')
+    [ -n "$found" ] || return 0
+    mkdir -p {RUNTIME}
+    printf '%s\n' "$found" >>{RELOAD}
+}}
+restart() {{ # UNIT...: those that do not wait
+    for unit; do
+        shift
+        grep -qsxF "$unit {_RESTART}" {RELOAD} || set -- "$@" "$unit"
+    done
+    [ $# = 0 ] || systemctl restart "$@"
+}}
+"""
+# The note goes last, so that the next run finishes one that was cut off. It goes too where a unit
+# does not start: that shows without it.
+RELOADING: Final = f"""\
+reload() {{
+    [ -s {RELOAD} ] || return 0
+    systemctl daemon-reload
+    set --
+    for unit in $(sed -n 's/ {_RESTART}$//p' {RELOAD} | sort -u); do
+        [ ! -e "{SYSTEM_UNITS}$unit" ] || set -- "$@" "$unit"
+    done
+    code=0
+    [ $# = 0 ] || systemctl restart "$@" || code=$?
+    rm -f {RELOAD}
+    return "$code"
+}}
+"""
 _FOLDERS: Final = f"mkdir -p {PREVIOUS_FOLDER}\nchmod 700 {PREVIOUS_FOLDER}"
 
 
@@ -94,6 +137,17 @@ class FileWork:
         return bool(self.more_effects or self.strays or self.notes or _real(self.steps))
 
     @property
+    def unread(self) -> Mapping[str, str]:
+        """Units with a new content, by name or pattern; whether they are restarted once reread."""
+        started = {effect.unit for effect in self.effects.values()}
+        paths = [step.record.path for step in self.steps if isinstance(step, Write)]
+        paths += [
+            step.owned.path for step in self.steps if isinstance(step, Undo) and step.owned.previous
+        ]
+        units = filter(None, map(unit_changed_by, paths))
+        return {unit: _RESTART if unit in started else _REREAD for unit in units}
+
+    @property
     def after(self) -> Ownership:
         ownership = self.before
         for step in self.steps:
@@ -114,12 +168,21 @@ def joined(works: Sequence[FileWork]) -> FileWork:
     )
 
 
-def script(work: FileWork) -> str:
-    """The script, or nothing where nothing is to be done."""
+def unit_changed_by(path: str) -> str:
+    """A unit of systemd's whose content this file is or adds to; empty: none."""
+    if not path.startswith(SYSTEM_UNITS):
+        return ""
+    name = path.removeprefix(SYSTEM_UNITS).partition("/")[0].removesuffix(".d")
+    return name.replace("@.", "@*.")
+
+
+def script(work: FileWork, *, reloads: bool = False) -> str:
+    """The script, or nothing where nothing is to be done. `reloads`: no other ends the run."""
     if not work:
         return ""
-    lines = "\n".join(line for line in _lines(work) if line)
-    return f"{_TOOLS}main() {{\n{lines}\n}}\nmain\n"
+    lines = "\n".join(line for line in (*_lines(work), "reload" if reloads else "") if line)
+    tools = f"{_TOOLS}{_UNITS}{RELOADING if reloads else ''}"
+    return f"{tools}main() {{\n{lines}\n}}\nmain\n"
 
 
 def noted(path: str, note: bytes) -> str:
@@ -160,6 +223,7 @@ def _put(work: FileWork, puts: Sequence[Write | Make]) -> Iterator[str]:
     yield _record(ownership)
     for write in writes:
         yield shell_aside(write.record.path, write.record.mode, work.contents[write.record.path])
+    yield from _noted_unread(work, [write.record.path for write in writes])
     if writes:
         yield shlex.join(("settle", *(write.record.path for write in writes)))
 
@@ -170,24 +234,35 @@ def _undone(work: FileWork, backs: Sequence[Undo | Forget]) -> Iterator[str]:
     if units:
         yield f"{shlex.join(('systemctl', 'stop', *units))} || true"
         yield f"{shlex.join(('systemctl', 'disable', '--quiet', '--no-reload', *units))} || true"
-    for owned in (back.owned for back in backs if isinstance(back, Undo)):
+    undone = [back.owned for back in backs if isinstance(back, Undo)]
+    yield from _noted_unread(work, [owned.path for owned in undone if owned.previous])
+    for owned in undone:
         previous = owned.previous
         words = ("restore", owned.path, previous.name) if previous else ("rm", "-f", owned.path)
         yield shlex.join(words)
     yield from _effects(effects, starts=False)
+    if units:
+        yield f"{shlex.join(('systemctl', 'reset-failed', *units))} 2>/dev/null || true"
     yield _record(work.after)
 
 
 def _effects(effects: Iterable[Effect], *, starts: bool) -> Iterator[str]:
     found = list(dict.fromkeys(effects))
-    units = [effect.unit for effect in found if effect.unit]
+    units = list(dict.fromkeys(effect.unit for effect in found if effect.unit))
     if units and starts:
         yield shlex.join(("systemctl", "enable", "--quiet", "--no-reload", *units))
-    if units:
-        yield "systemctl daemon-reload"
     yield from dict.fromkeys(effect.command for effect in found)
     if units and starts:
-        yield shlex.join(("systemctl", "restart", *units))
+        yield shlex.join(("restart", *units))
+
+
+def _noted_unread(work: FileWork, paths: Iterable[str]) -> Iterator[str]:
+    """Before the content is there."""
+    units = [unit for path in paths if (unit := unit_changed_by(path))]
+    for word in (_RESTART, _REREAD):
+        found = [unit for unit in units if work.unread[unit] == word]
+        if found:
+            yield shlex.join(("unread", word, *found))
 
 
 def _expectation(step: Step) -> str:

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 class FileWorkCommand(StringCommand):
     """One exec. The engine of rigops joins several that follow each other into one.
 
+    Each ends with systemd's reload where that is needed; the engine has one for all of them.
+
     `touches`: the facts that the effects may change. The steps' own changes are known.
     """
 
     def __init__(self, work: FileWork, *, touches: frozenset[type[FactBase[Any]]]) -> None:
-        text = script(work)
+        text = script(work, reloads=True)
         super().__init__("sh", "-s", _stdin=text)
         self.size = len(text)
         self.work = work

@@ -56,6 +56,7 @@ def owned_file(
     content: str | bytes,
     mode: int = _FILE_MODE,
     effect: str = "",
+    unit: str = "",
     live: bool = True,
     touches: frozenset[type[FactBase[Any]]] = frozenset(),
 ) -> Generator[StringCommand, None, None]:
@@ -65,13 +66,14 @@ def owned_file(
 
     + concern: the deploy that wants it
     + effect: a shell command that makes a new content count
+    + unit: one of systemd's that is enabled and started then
     + live: whether the content counts already, where that is known; if not, the effect is run
     + touches: the facts that the effect may change
     """
     data = content.encode() if isinstance(content, str) else content
     wanted = WantedFile(concern, digest(data), mode)
     yield from _owned(
-        wanted, path=path, content=data, effect=Effect(effect), live=live, touches=touches
+        wanted, path=path, content=data, effect=Effect(effect, unit), live=live, touches=touches
     )
 
 

@@ -88,7 +88,7 @@ class FolderHost(FakeHost):
     ) -> Result:
         super().run(argv, stdin=stdin, deadline_s=deadline_s)
         script = _stopped(self.sent[-1].stdin, self.stop_at)
-        for folder in ("/etc/", "/var/lib/rigops"):
+        for folder in ("/etc/", "/run/", "/var/lib/rigops"):
             script = script.replace(folder, f"{self.root}{folder}")
         ran = subprocess.run(
             list(argv), input=script.encode(), capture_output=True, check=False,
@@ -375,7 +375,8 @@ def test_limits_are_written_in_one_exec_and_each_is_put_in_force(rig: Rig) -> No
     assert subjects(planned) == set(PATHS) - {LINES}
     assert len(rig.host.sent) == 1
     told = rig.host.told.read_text().splitlines()
-    assert "systemctl daemon-reload" in told
+    assert "systemctl daemon-reload" not in told
+    assert "systemctl enable --quiet --no-reload rigops-shm.service" in told
     assert "systemctl restart rigops-shm.service" in told
     assert "systemctl kill --kill-who=main --signal=HUP systemd-logind.service" in told
     assert any("until they are restarted" in text for _, text in planned.notices)
@@ -407,8 +408,8 @@ def test_a_limit_that_is_taken_out_is_undone_and_the_others_stay(rig: Rig) -> No
     assert told == [
         "systemctl stop rigops-shm.service",
         "systemctl disable --quiet --no-reload rigops-shm.service",
-        "systemctl daemon-reload",
         "mount -o remount,size=50% /dev/shm",
+        "systemctl reset-failed rigops-shm.service",
     ]
 
 

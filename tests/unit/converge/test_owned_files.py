@@ -88,14 +88,30 @@ def owning(*paths: str, unit: OwnedUnit | None = None) -> StateFacts:
     )
 
 
-def test_many_files_and_units_travel_in_one_exec_and_systemd_reloads_once(rig: Rig) -> None:
+def test_many_files_and_units_travel_in_one_exec_and_systemd_does_not_reload(rig: Rig) -> None:
     rig.declare(MANY)
 
     assert len(rig.plan().changes) == len(FILES) + len(UNITS)
     (script,) = rig.apply()
     assert all(path in script for path in FILES)
+    assert "daemon-reload" not in script
+    assert "\nrestart rigops-a.service rigops-b.service\n" in script
+
+
+def test_only_a_new_content_of_units_may_wait_for_a_reload_which_is_one_exec(rig: Rig) -> None:
+    found = []
+    one = f'owned_file(concern="things", path="{FILES[0]}", content="a\\n")\n'
+    for declared in (HEAD + one, MANY):
+        rig.declare(declared)
+        rig.apply()
+        found.append(rig.channel.has_changed_units)
+    before = len(rig.host.sent)
+
+    rig.channel.reload()
+
+    (script,) = [sent.stdin for sent in rig.host.sent[before:]]
     assert script.count("systemctl daemon-reload") == 1
-    assert "systemctl restart rigops-a.service rigops-b.service" in script
+    assert [*found, rig.channel.has_changed_units] == [False, True, False]
 
 
 def test_what_the_steps_leave_behind_is_known_without_looking(rig: Rig) -> None:
@@ -162,7 +178,7 @@ def test_a_unit_that_does_not_run_is_started_again(
         (change,) = planned.changes
         assert (change.before, change.after) == ("[Unit]\n", "[Unit]\n")
         (script,) = rig.apply()
-        assert f"systemctl restart {UNITS[0]}" in script
+        assert f"\nrestart {UNITS[0]}\n" in script
         assert "base64 -d <<" not in script
 
 
@@ -178,7 +194,7 @@ def test_units_that_were_disabled_together_are_all_enabled_by_one_apply(tmp_path
 
     assert len(rig.plan().changes) == len(UNITS)
     (script,) = rig.apply()
-    assert f"systemctl restart {' '.join(UNITS)}" in script
+    assert f"\nrestart {' '.join(UNITS)}\n" in script
     assert not rig.plan().pending
 
 

@@ -45,7 +45,7 @@ PATHS: Final = [
     *(f"{SYSTEM_UNITS}{name}.service" for name in (monitoring.CHECK_UNIT, monitoring.METRICS_UNIT)),
     guard.PROGRAM, guard.SETTINGS, guard.COMMAND,
     monitoring.SELF_CHECK, monitoring.SETTINGS, monitoring.NOTIFY_PROGRAM,
-    monitoring.NOTIFY_TARGET, monitoring.HANDLER, monitoring.ON_FAILURE, monitoring.NOT_ON_FAILURE,
+    monitoring.NOTIFY_TARGET, monitoring.HANDLER,
 ]  # fmt: skip
 
 

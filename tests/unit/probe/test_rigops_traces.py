@@ -9,7 +9,14 @@ import pytest
 
 from rigops.hostside.packing import installed_at, pack
 from rigops.probe.sections import rigops_state
-from rigops.probe.sections.rigops_state import RECORD, RUNTIME, SECTION, STATE, RigopsState
+from rigops.probe.sections.rigops_state import (
+    RECORD,
+    RELOAD,
+    RUNTIME,
+    SECTION,
+    STATE,
+    RigopsState,
+)
 from tests import version_0_1
 from tests.unit.probe.snippets import run, tree
 from tests.unit.programs import SHELLS
@@ -65,6 +72,17 @@ def test_what_rigops_made_is_found_without_a_record_and_files_of_others_are_not(
     assert {path for path, one in found.unrecorded.items() if one.is_made} == {*made}
     assert {path for path, one in found.unrecorded.items() if not one.is_made} == {*named}
     assert found.unparsed == ()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_units_that_wait_for_systemds_reload_are_named_once(tmp_path: Path, shell: str) -> None:
+    waiting = "rigops-a.timer restart\nrigops-a.service reread\nrigops-a.timer restart\n"
+    tree(tmp_path, {RELOAD: waiting})
+
+    found = collected(tmp_path, shell)
+
+    assert found.unread == ("rigops-a.timer", "rigops-a.service")
+    assert (found.records, found.unparsed) == ({}, ())
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -17,6 +17,7 @@ from rigops.concerns.base import limits
 from rigops.concerns.base.limits import MADE, LimitPlan, PlannedFile, as_bytes, others
 from rigops.dataclass import dataclass
 from rigops.numbers import whole
+from rigops.rendering import render
 
 if TYPE_CHECKING:
     from rigops.concerns.base.facts import HostState
@@ -35,9 +36,6 @@ fi"""
 SHM: Final = "/dev/shm"  # noqa: S108 - the subject
 SHM_UNIT: Final = "rigops-shm.service"
 SHM_PATH: Final = f"/etc/systemd/system/{SHM_UNIT}"
-_SHM_EFFECT: Final = (
-    f"systemctl daemon-reload\nsystemctl enable --quiet {SHM_UNIT}\nsystemctl restart {SHM_UNIT}"
-)
 _SLACK: Final = 1024**2  # the kernel rounds to pages, and a share of memory is known in KiB
 
 _KEY: Final = "RemoveIPC"
@@ -76,7 +74,6 @@ def plan_limits(
 def absences(around: HostState) -> dict[str, str]:
     """For each file, the command that makes its absence count."""
     return {
-        limits.SERVICES: limits.EFFECT,
         LOGIND: REREAD_LOGIND,
         SHM_PATH: shlex.join(("mount", "-o", f"remount,size={_planned(around).option}", SHM)),
     }
@@ -147,7 +144,7 @@ def _sized(
     if _option(around.planned_shm) and not is_same:
         fstab = f"/etc/fstab gives {SHM} size={before.option}"
         notices = (f"{fstab}: the unit of rigops sets {declared} after it, at every boot",)
-    held = PlannedFile(SHM_PATH, _unit(wanted), _SHM_EFFECT, live=live and runs)
+    held = PlannedFile(SHM_PATH, _unit(wanted), unit=SHM_UNIT, live=live and runs)
     return LimitPlan((held,), notices=notices)
 
 
@@ -162,6 +159,7 @@ def _unit(wanted: _Size) -> str:
     return f"""\
 {MADE}[Unit]
 Description=Size of {SHM} as declared
+{render("rigops-unit.j2")}\
 DefaultDependencies=no
 After=systemd-remount-fs.service
 Before=sysinit.target

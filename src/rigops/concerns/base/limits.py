@@ -31,7 +31,6 @@ _SETTING = re.compile(r"\s*(?P<key>[A-Za-z]{1,60})\s*=(?P<value>.*)")
 _FOLDERS = ("/usr/lib/", "/usr/local/lib/", "/run/", "/etc/")  # a later one hides an earlier name
 
 SERVICES: Final = "/etc/systemd/system.conf.d/90-rigops.conf"
-EFFECT: Final = "systemctl daemon-reload"  # which rereads its defaults too
 
 _KEYS: Final[Mapping[Item, str]] = {
     "memlock": "DefaultLimitMEMLOCK",
@@ -53,11 +52,15 @@ _SIDES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class PlannedFile:
-    """A file to own. `live`: whether its content is in force, as far as rigops knows."""
+    """A file to own. `live`: whether its content is in force, as far as rigops knows.
+
+    `unit`: one of systemd's to enable and start.
+    """
 
     path: str
     content: str
     effect: str = ""
+    unit: str = ""
     live: bool = True
 
 
@@ -184,7 +187,7 @@ def _of_services(wanted: Mapping[Item, Bound], around: HostState) -> LimitPlan:
     now = {"memlock": around.service_memlock, "nofile": around.service_nofile}
     ours: list[str] = []
     blockers: list[str] = []
-    live = True
+    pending: list[str] = []
     for item, bound in wanted.items():
         key = _KEYS[item]
         theirs = others(around.settings, SERVICES, key)
@@ -194,10 +197,14 @@ def _of_services(wanted: Mapping[Item, Bound], around: HostState) -> LimitPlan:
         if overriding := theirs.overrides(means):
             blockers.append(f"{overriding} as {key}, which overrides the declaration")
         ours.append(f"{key}={'infinity' if bound == UNLIMITED else bound}\n")
-        live = live and now[item] in {None, bound}
+        pending += [item] if now[item] not in {None, bound} else []
     content = f"{MADE}[Manager]\n{''.join(ours)}"
-    files = (PlannedFile(SERVICES, content, EFFECT, live),) if ours else ()
-    return LimitPlan(files, tuple(blockers))
+    files = (PlannedFile(SERVICES, content),) if ours else ()
+    # A reload only for this could take the GPUs away from containers.
+    count = "counts" if len(pending) == 1 else "count"
+    when = "for services that start after the next boot or reload of systemd"
+    notices = (f"{' and '.join(pending)} {count} {when}",) if pending else ()
+    return LimitPlan(files, tuple(blockers), notices)
 
 
 def _means(bound: Bound) -> Callable[[str], bool]:

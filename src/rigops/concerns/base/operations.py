@@ -58,6 +58,7 @@ def base(*, limits: model.Limits | None, nccl: tuple[tuple[str, str], ...] | Non
             path=file.path,
             content=file.content,
             effect=file.effect,
+            unit=file.unit,
             live=file.live,
             touches=frozenset({Limits}),
         )

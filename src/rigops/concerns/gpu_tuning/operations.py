@@ -53,7 +53,7 @@ RULE: Final = "/etc/udev/rules.d/90-rigops-gpu-tuning.rules"
 
 _APPLY: Final = shlex.join((PROGRAM, "set"))
 _RELOAD_RULES: Final = "udevadm control --reload 2>/dev/null || :"  # no udevd in a container
-_ENABLE_RESUME: Final = f"systemctl daemon-reload && systemctl --quiet reenable {RESUME}"
+_ENABLE_RESUME: Final = f"systemctl --quiet --no-reload reenable {RESUME}"
 _ABSENCES: Final[Mapping[str, str]] = {
     TABLE: "rmdir /etc/rigops 2>/dev/null || :",
     RULE: _RELOAD_RULES,

@@ -40,30 +40,24 @@ SETTINGS: Final = "/etc/rigops/self_check"
 CHECK_UNIT: Final = "rigops-self-check"
 METRICS_UNIT: Final = "rigops-metrics"
 HANDLER: Final = f"{SYSTEM_UNITS}rigops-failed@.service"
-ON_FAILURE: Final = f"{SYSTEM_UNITS}rigops-.service.d/rigops-failed.conf"
-# Of the same name as the one above, which it hides from the unit that reports failures: else a
-# failure of that would be reported by itself, without an end.
-NOT_ON_FAILURE: Final = f"{HANDLER}.d/rigops-failed.conf"
 
-_RELOAD: Final = "systemctl daemon-reload"
 _TIMERS: Final = tuple(f"{name}.timer" for name in (CHECK_UNIT, METRICS_UNIT))
 # Systemd's note of a timer that makes up for what it missed.
 _LAST_RUN: Final = f"/var/lib/systemd/timers/stamp-{CHECK_UNIT}.timer"
 
 
-def _gone(path: str) -> str:
-    """For a drop-in, whose folder may serve nothing else."""
-    return f"rmdir {shlex.quote(path.rpartition('/')[0])} 2>/dev/null || :\n{_RELOAD}"
-
-
+# Drop-ins of earlier versions: by now units name the handler themselves.
+_DROP_INS: Final = tuple(
+    f"{SYSTEM_UNITS}{unit}.d/rigops-failed.conf"
+    for unit in ("rigops-.service", "rigops-failed@.service")
+)
 NOTIFY_ABSENCE: Final[Mapping[str, str]] = {NOTIFY_TARGET: "rmdir /etc/rigops 2>/dev/null || :"}
 _ABSENCES: Final[Mapping[str, str]] = {
     **NOTIFY_ABSENCE,
     SETTINGS: f"rm -f {record.PATH} /run/rigops/self_check.json {_LAST_RUN}\n"
     "rmdir /etc/rigops /run/rigops 2>/dev/null || :",
-    HANDLER: _RELOAD,
-    ON_FAILURE: _gone(ON_FAILURE),
-    NOT_ON_FAILURE: _gone(NOT_ON_FAILURE),
+    HANDLER: "systemctl reset-failed 'rigops-failed@*' 2>/dev/null || :",
+    **{path: f"rmdir {path.rpartition('/')[0]} 2>/dev/null || :" for path in _DROP_INS},
 }
 
 
@@ -105,7 +99,7 @@ def monitoring(
     )
     changed = {change.subject for change in plan_of(host).changes if change.concern == CONCERN}
     for paths, text in (
-        ({NOTIFY_PROGRAM, NOTIFY_TARGET, HANDLER, ON_FAILURE}, "notifications"),
+        ({NOTIFY_PROGRAM, NOTIFY_TARGET, HANDLER}, "notifications"),
         ({SELF_CHECK, SETTINGS, f"{SYSTEM_UNITS}{_TIMERS[0]}"}, "daily self-check"),
         ({f"{SYSTEM_UNITS}{_TIMERS[1]}"}, "metrics"),
     ):
@@ -141,7 +135,7 @@ def _have_timer(unit: str, **values: str) -> None:
     """A service, and the timer that starts it."""
     path = f"{SYSTEM_UNITS}{unit}.service"
     content = render(f"{unit}.service.j2", program=SELF_CHECK, state=STATE, **values)
-    owned_file(name=path, concern=CONCERN, path=path, content=content, effect=_RELOAD)
+    owned_file(name=path, concern=CONCERN, path=path, content=content)
     timer = f"{unit}.timer"
     owned_unit(name=timer, concern=CONCERN, unit=timer, content=render(f"{timer}.j2"))
 
@@ -164,13 +158,9 @@ def install_notify(*, concern: str, target: Notify | None) -> None:
 
 
 def _have_failures_reported() -> None:
-    """Of every unit whose name begins with `rigops-`, which no other concern has to know."""
-    for path, content in (
-        (HANDLER, render("rigops-failed@.service.j2", program=NOTIFY_PROGRAM)),
-        (NOT_ON_FAILURE, render("rigops-failed.conf.j2", handler=True)),
-        (ON_FAILURE, render("rigops-failed.conf.j2", handler=False)),
-    ):
-        owned_file(name=path, concern=CONCERN, path=path, content=content, effect=_RELOAD)
+    """Of every unit of rigops: each names this one, whether it is there or not."""
+    content = render("rigops-failed@.service.j2", program=NOTIFY_PROGRAM)
+    owned_file(name=HANDLER, concern=CONCERN, path=HANDLER, content=content)
 
 
 @operation()

@@ -33,6 +33,7 @@ start() { # RELEASE
         bounded "$start_s" systemd-run --quiet --collect --no-block --unit="$unit" \
             --property=After=network.target --property=KillMode=mixed \
             --property=TimeoutStopSec=60 --property=RuntimeMaxSec="$most_s" \
+            --property=OnFailure="rigops-failed@${unit%.service}.service" \
             "$program" judge "$1" </dev/null >/dev/null 2>&1 && return
         ! bounded "$start_s" systemctl --quiet is-active "$unit" >/dev/null 2>&1 || return 0
     fi

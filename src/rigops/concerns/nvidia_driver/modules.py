@@ -37,9 +37,9 @@ HOOKS: Final = (
 _UNIT: Final = "nvidia-persistenced.service"
 _OWN_UNIT: Final = f"/etc/systemd/system/{_UNIT}"
 _DROP_IN: Final = f"{_OWN_UNIT}.d/rigops.conf"
-_ENABLED: Final = f"systemctl daemon-reload && systemctl --quiet reenable {_UNIT}"
+_ENABLED: Final = f"systemctl --quiet --no-reload reenable {_UNIT}"
 # The unit may have gone with its package.
-_DISABLED: Final = f"systemctl --quiet disable {_UNIT} 2>/dev/null || :; systemctl daemon-reload"
+_DISABLED: Final = f"systemctl --quiet --no-reload disable {_UNIT} 2>/dev/null || :"
 PERSISTENCE_ABSENCE: Final[Mapping[str, str]] = {_OWN_UNIT: _DISABLED, _DROP_IN: _DISABLED}
 
 _LOOK: Final = """\

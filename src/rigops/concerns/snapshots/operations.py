@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = installed_at(CONCERN)
 
-_RELOAD: Final = "systemctl daemon-reload"
 _NOT_SHOWN: Final = "(not shown)\n"
 _KEY_FILES: Final = (KEY, PUBLIC_KEY, KNOWN_HOSTS)
 # Systemd's notes of timers that make up for what they missed.
@@ -107,6 +106,6 @@ def _have_timer(unit: str, **values: str) -> None:
     """A service, and the timer that starts it."""
     path = f"{SYSTEM_UNITS}{unit}.service"
     content = render(f"{unit}.service.j2", **values)
-    owned_file(name=path, concern=CONCERN, path=path, content=content, effect=_RELOAD)
+    owned_file(name=path, concern=CONCERN, path=path, content=content)
     timer = f"{unit}.timer"
     owned_unit(name=timer, concern=CONCERN, unit=timer, content=render(f"{timer}.j2"))

@@ -24,6 +24,7 @@ from rigops.unit_state import unit_in_words, unit_runs
 STATE = "/var/lib/rigops"
 RUNTIME = "/run/rigops"  # what a service of rigops does just now
 RECORD = f"{STATE}/owned.json"  # of every file that rigops owns
+RELOAD = f"{RUNTIME}/reload"  # units whose new content waits for systemd's reload
 LEAVING = f"{STATE}/leaving.json"
 ARGUMENTS = f"{STATE}/kernel_args.json"
 JOURNAL = f"tail -n 50 {STATE}/journal.jsonl"
@@ -96,6 +97,7 @@ class RigopsState:
     present: Mapping[str, Present] = field(default_factory=dict)  # the owned files that are there
     are_files_known: bool = True  # False: the answer ended before them
     units: Mapping[str, OwnedUnit] = field(default_factory=dict)  # by name, of owned unit files
+    unread: tuple[str, ...] = ()  # units whose new content an interrupted run left unread
     strays: tuple[str, ...] = ()  # files that an interrupted run left half made
     records: Mapping[str, str] = field(default_factory=dict)  # every other JSON file, by path
     journal: tuple[str, ...] = ()
@@ -111,6 +113,7 @@ def parse(text: str) -> RigopsState:
     files, torn = matches(_FILE, lines(found.get(OWNED_FILES, "")))
     records = {path: body for path, body in found.items() if path.startswith(_FOLDERS)}
     records |= {path: "" for path in misshapen if path.endswith(".json")}
+    waiting = [line.split()[0] for line in lines(records.pop(RELOAD, "")) if line.strip()]
     return RigopsState(
         owned=records.pop(RECORD, None),
         present={
@@ -132,6 +135,7 @@ def parse(text: str) -> RigopsState:
             )
             for one in shown_units(lines(found.get(OWNED_UNITS, "")))[0]
         },
+        unread=tuple(dict.fromkeys(waiting)),
         strays=tuple(line for line in lines(found.get(STRAYS, "")) if line.startswith("/")),
         records=records,
         misshapen=misshapen,
@@ -158,7 +162,7 @@ $misshapen
 $1
 "*) ;; *) return 1 ;; esac
 }}
-for path in {STATE}/*.json {STATE}/vault/vault.json {RUNTIME}/*.json; do
+for path in {STATE}/*.json {STATE}/vault/vault.json {RUNTIME}/*.json {RELOAD}; do
     is_misshapen "$path" || set -- "$@" "$path"
 done
 show "$@"

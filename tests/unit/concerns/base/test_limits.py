@@ -184,20 +184,23 @@ def test_no_limit_is_written_as_each_reader_wants_it_and_nothing_is_a_limit_too(
     assert "DefaultLimitMEMLOCK=0\n" in held(none, limits.SERVICES).content
 
 
-@pytest.mark.parametrize(("now", "live"), [(65536, True), (524288, False), (None, True)])
-def test_a_default_of_services_that_is_not_in_force_is_put_in_force(
-    *, now: int | None, live: bool
+@pytest.mark.parametrize(
+    ("memlock", "nofile", "waiting"),
+    [
+        (64 * GIB, 65536, ""), (None, None, ""), (64 * GIB, 524288, "nofile counts"),
+        (GIB, 524288, "memlock and nofile count"),
+    ],
+)  # fmt: skip
+def test_a_default_of_services_waits_for_the_next_boot_with_a_notice(
+    memlock: int | None, nofile: int | None, waiting: str
 ) -> None:
-    wanted = plan_limits(Limits(nofile=65536), Found(), around(service_nofile=now))
-
-    assert held(wanted, limits.SERVICES).live is live
-
-
-def test_one_default_of_services_that_is_not_in_force_is_enough() -> None:
-    surroundings = around(service_memlock=GIB, service_nofile=65536)
+    surroundings = around(service_memlock=memlock, service_nofile=nofile)
     wanted = plan_limits(Limits(memlock="64G", nofile=65536), Found(), surroundings)
 
-    assert not held(wanted, limits.SERVICES).live
+    planned = held(wanted, limits.SERVICES)
+    assert (planned.live, planned.effect) == (True, "")
+    when = "for services that start after the next boot or reload of systemd"
+    assert wanted.notices == ((f"{waiting} {when}",) if waiting else ())
 
 
 def test_as_many_files_as_the_kernel_grants_lock_nobody_out() -> None:
