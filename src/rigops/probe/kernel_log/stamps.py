@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Final
 
 from rigops.dataclass import dataclass
@@ -60,6 +61,7 @@ class Stamped:
     is_kernels: bool = True  # False: a syslog line of another program
 
 
+@lru_cache(maxsize=2)  # readers of pastes ask several questions of a line in turn
 def read(line: str) -> Stamped:
     start = _BEFORE.match(line)
     rest = line[start.end() :] if start else line
