@@ -20,7 +20,7 @@ from rigops.concerns.concern import ProvenHost
 from rigops.concerns.host_records import damaged_records, has_lost_holds, torn_lines
 from rigops.concerns.preconditions import clock
 from rigops.concerns.preconditions.root import RootSnapshot, root_snapshot
-from rigops.converge import host_journal, proof, trial_boot
+from rigops.converge import gpu_containers, host_journal, proof, trial_boot
 from rigops.converge.errors import DeployError, NoRootError, host_error
 from rigops.converge.host_journal import holds_of
 from rigops.converge.request import Selection, blocked, host_blocker, keys_of
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from rigops.converge.reboot_impact import RebootImpact
     from rigops.converge.request import RunOptions
     from rigops.converge.result import Outcome
+    from rigops.inventory.spec.model import GpuContainers
     from rigops.preflight.found import PairFound
     from rigops.record import Proven, journal
     from rigops.record.proven import FailedProof
@@ -196,14 +197,25 @@ class HostRun:
             self._session.take_lock()
             if said := host_journal.begin(self._session.channel, self.journal_entry()):
                 self.result.story.append(said)
-            self._session.apply()
+            self._apply(self.result.plan)
         if self.result.pending:
             after = self._session.verify()
             known = self.result.notices
             self.result.story += [one for one in after.next_steps if one not in known]
+            if gpu_containers.changes_driver(self.result.plan):
+                self.result.story += gpu_containers.stale_specs(self._session.channel)
         self.result.outcome = self._outcome()
         if self.result.reboot_waits:
             self.result.story.append(f"not rebooted: {self.result.reboot_waits}")
+
+    def _apply(self, plan: Plan) -> None:
+        """What containers have of the cards stays theirs, whatever systemd is made to read."""
+        if not gpu_containers.reloading(plan):
+            self._session.apply()
+            return
+        told = gpu_containers.protect(self._session.channel, self._containers_are)
+        self._session.apply()
+        gpu_containers.require_kept(self._session.channel, told)
 
     def _take_snapshot(self) -> None:
         """Of a btrfs root, which brings it back whatever the changes come to."""
@@ -310,7 +322,7 @@ class HostRun:
         after = session.plan_again()
         if after.pending or after.blocked:
             self.result.later = after
-            session.apply()
+            self._apply(after)
             session.verify()
         if reasons := self._reboot_reasons(self._options.selection):
             raise DeployError(
@@ -459,8 +471,9 @@ class HostRun:
 
     def _shown(self) -> tuple[object, ...]:
         result = self.result
+        changes = [one for one in result.plan.changes if one.concern != gpu_containers.NAME]
         return (
-            result.plan.changes,
+            changes,
             result.plan.packages,
             result.plan.repairs,
             result.reboot_reasons,
@@ -474,6 +487,12 @@ class HostRun:
         first = self._root_snapshot()
         lost = self._lost_cards(planned)
         planned.warnings |= frozenset(lost)
+        self.result.gpu_containers = gpu_containers.add_to(
+            planned,
+            lambda: gpu_containers.find(self._session.channel),
+            self._containers_are,
+            may_interrupt=self._options.allow_busy,
+        )
         result.notices = (
             *lost,
             *self._wrong_clock(),
@@ -508,6 +527,10 @@ class HostRun:
         result.other_debts = tuple(
             one for one in self._reboot_reasons(Selection()) if one not in result.reboot_reasons
         )
+
+    @property
+    def _containers_are(self) -> GpuContainers:
+        return self.request.spec.gpu_containers or "protect"
 
     def _lost_cards(self, planned: Plan) -> tuple[str, ...]:
         """Unless a concern that it blocks names them."""

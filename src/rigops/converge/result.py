@@ -11,6 +11,7 @@ from rigops.plan.change import Plan
 
 if TYPE_CHECKING:
     from rigops.backup.root_change import RootChange
+    from rigops.converge.gpu_containers import GpuContainer
     from rigops.errors import HostError
     from rigops.preflight.found import HostFound
     from rigops.record.lockfile import LockedHost
@@ -96,6 +97,7 @@ class HostResult:
     undeclared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     withheld: tuple[Withheld, ...] = ()
     overrides: tuple[Override, ...] = ()
+    gpu_containers: tuple[GpuContainer, ...] = ()  # while something may have systemd reload
     kept_holds: tuple[str, ...] = ()  # of a released host: packages that rigops held
     stages: list[Stage] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
@@ -186,6 +188,7 @@ class HostResult:
             "root_change": self.root_change and self.root_change.as_json(),
             "blocked": [asdict(one) for one in self.blocked],
             "overrides": [asdict(one) for one in self.overrides],
+            "gpu_containers": [asdict(one) for one in self.gpu_containers],
             "notices": [*self.notices, *map(str, self.plan.shown_later)],
             "undeclared": [
                 {"concern": concern, "subjects": list(paths)}

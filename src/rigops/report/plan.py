@@ -24,7 +24,7 @@ _NAMED: Final = 4  # hosts of a group, or packages that go, that are named
 _CONTEXT: Final = 2
 _NOTE: Final = 2  # lines
 _VALUE: Final = 60  # columns of a value, or a name, that a host has recorded
-_LABEL: Final = 13  # columns: the longest name of a concern
+_LABEL: Final = 13  # columns: the longest name of most concerns
 _COPIES: Final = "copies between GPUs follow: broken P2P can hang the host"
 _AS_DECLARED: Final = "as declared"
 _COMING: Final = "not in this version"
@@ -385,16 +385,17 @@ def _blocked(one: Blocker) -> tuple[str, str]:
 
 
 def _table(rows: Iterable[_Row], width: int) -> Iterator[str]:
-    label = ""
+    label, rows = "", tuple(rows)
+    columns = max((_LABEL, *(len(row.label) for row in rows)))
+    margin = " " * (columns + 4)
     for row in rows:
         shown = "" if row.label == label and row.color is None else row.label
         label = row.label
-        margin = " " * (_LABEL + 4)
         # The fix of a text that is cut stays whole.
         what, _, fix = row.text.partition(". fix: ") if row.most else (row.text, "", "")
         first, *rest = wrapped(what, width, margin, most=row.most) or [margin]
         rest += wrapped(f"fix: {fix}", width, margin, hanging=" " * len("fix: ")) if fix else []
-        column = styled(f"{shown:{_LABEL}}", fg=row.color)
+        column = styled(f"{shown:{columns}}", fg=row.color)
         yield f"  {column}  {first.removeprefix(margin)}"
         yield from rest
         yield from (f"{margin}  {line}" for line in row.diff)

@@ -22,6 +22,7 @@ AcsRedirect = Literal["keep", "off"]
 Governor = Literal["performance", "powersave", "schedutil", "ondemand", "conservative", "userspace"]
 ThermalAction = Literal["notify", "lower-power", "stop-jobs", "poweroff"]
 P2PDemand = Literal["measure", "nvlink", "required", "skip"]
+GpuContainers = Literal["protect", "refuse", "leave"]
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ class RigSpec:
     nccl: tuple[tuple[str, str], ...] | None = None
     notify: Notify | None = None
     metrics: str | None = None  # "auto", or a directory
+    gpu_containers: GpuContainers | None = None
     reboot_timeout: int | None = None
     rigops_vault: str | None = None
     catalog: str | None = None

@@ -22,6 +22,7 @@ GENERAL: Final[tuple[Key[Any], ...]] = (
     Key("electricity_price", "the price of a kWh, such as 0.31", number(0, 100)),
     Key("other_watts", "watts", whole_number(0, 10000, " W")),
     word_key("p2p", "measure", "nvlink", "required", "skip"),
+    word_key("gpu_containers", "protect", "refuse", "leave"),
     Key("reboot_timeout", "30 to 86400 seconds", whole_number(30, 86400, " s")),
     Key("rigops_vault", "a directory", text, stays_here=True),
     Key("catalog", "the path of a TOML file", text, ("catalogue",), stays_here=True),
