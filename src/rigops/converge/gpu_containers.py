@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns import registry
 from rigops.converge.errors import DeployError
+from rigops.converge.session import SYSTEMD
 from rigops.dataclass import dataclass
+from rigops.ownership.file_work import unit_changed_by
 from rigops.plan.change import Change
 from rigops.probe.collect import collect
 from rigops.probe.sections.container import SECTION as CONTAINER
@@ -58,13 +60,17 @@ _UNKNOWN: Final = GpuContainer("", "unknown containers", "", "unreadable", ())
 
 
 def reloading(plan: Plan) -> frozenset[str]:
-    """Concerns whose changes can have systemd reload: packages as they like, new units never."""
-    changed = (
-        one.concern
-        for one in plan.changes
-        if one.kind == "unit" and None not in {one.before, one.after}
-    )
-    return frozenset((*plan.packages_by, *changed)) - {concern for concern, _ in plan.blocked}
+    """Concerns with which systemd may reload: by packages as they like, and by changed units."""
+    changed = (one.concern for one in plan.changes if _is_reread(one))
+    unread = (concern for concern, _ in plan.housekeeping if concern == SYSTEMD)
+    blocked = {concern for concern, _ in plan.blocked}
+    return frozenset((*plan.packages_by, *changed, *unread)) - blocked
+
+
+def _is_reread(change: Change) -> bool:
+    """A new unit needs no reload; a new drop-in may be of a unit that is loaded."""
+    is_new = change.before is None and ".d/" not in change.subject
+    return bool(unit_changed_by(change.subject)) and change.after is not None and not is_new
 
 
 def find(channel: HostChannel) -> tuple[GpuContainer, ...]:

@@ -40,7 +40,7 @@ REBOOT_TIMEOUT_S: Final = 900
 _LOCK_S: Final = 600.0
 _LAST_RESORT_S: Final = 120.0
 _ANSWER_S: Final = 20.0
-_SYSTEMD: Final = "systemd"
+SYSTEMD: Final = "systemd"  # in a plan, for what it is to read
 
 
 class HostSession:
@@ -257,7 +257,8 @@ class HostSession:
                 shown=None if is_undo else self.shown,
                 tell=self._begin_concern,
             )
-            if self.channel.has_changed_units or self._unread:
+            is_owed = bool(self._unread) and SYSTEMD not in self.blocked_concerns
+            if self.channel.has_changed_units or is_owed:
                 self.channel.reload()
             self._begin_concern("")
 
@@ -283,8 +284,8 @@ class HostSession:
         )
         self.reboot_reasons = planned.reboot_reasons
         if self._unread:  # by an interrupted run
-            planned.headlines += ((_SYSTEMD, "reload systemd"),)
-            planned.housekeeping += ((_SYSTEMD, f"its copy of {', '.join(self._unread)}"),)
+            planned.headlines += ((SYSTEMD, "reload systemd"),)
+            planned.housekeeping += ((SYSTEMD, f"its copy of {', '.join(self._unread)}"),)
         return planned
 
     @property
