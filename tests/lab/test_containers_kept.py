@@ -68,6 +68,7 @@ def of(host: Mapping[str, Any]) -> dict[str, str]:
 def test_a_container_keeps_its_cards_through_a_reload_of_apply(
     rig: Rig, engine: Any, runtime: Any
 ) -> None:
+    is_kept_by_its_runtime = runtime == "crun" and rig.host.name == "kept-bookworm"
     container = start(rig.host, "vllm", engine=engine, runtime=runtime)
     try:
         (planned,) = rig.planned()["gpu_containers"]
@@ -75,11 +76,9 @@ def test_a_container_keeps_its_cards_through_a_reload_of_apply(
 
         assert (planned["name"], planned["engine"]) == ("vllm", engine)
         assert planned["unit"] == container.unit
-        assert planned["state"] in {"at_risk", "cut"}
-        assert planned["devices"]
-        assert ("gpu_containers", "cards of vllm", "kept") in [
-            (one["concern"], one["subject"], one["after"]) for one in applied["changes"]
-        ]
+        told = [one["subject"] for one in applied["changes"] if one["concern"] == "gpu_containers"]
+        assert (planned["state"] == "kept") == is_kept_by_its_runtime
+        assert told == ([] if is_kept_by_its_runtime else ["cards of vllm"])
         assert rig.may_open(container)
         reload(rig.host, container.slice)
         assert rig.may_open(container)
