@@ -29,10 +29,7 @@ DEVICES: Final = Path("/dev")
 MAJORS: Final = Path("/proc/devices")
 GENERATOR: Final = Path("/run/systemd/generator")  # made by every reload
 DAEMON: Final = Path("/etc/docker/daemon.json")
-PODMAN: Final = (
-    Path("/var/lib/containers/storage/overlay-containers/containers.json"),
-    Path("/run/containers/storage/overlay-containers/volatile-containers.json"),
-)
+PODMAN: Final = (Path("/var/lib/containers/storage"), Path("/run/containers/storage"))
 
 _SYSCALLS: Final = {"x86_64": 321, "aarch64": 280}
 _FD_BY_ID, _INFO, _QUERY = 13, 15, 16  # commands of bpf(2)
@@ -207,7 +204,8 @@ def container(group: str) -> tuple[str, str]:
         folder = Path(top if isinstance(top, str) else "/var/lib/docker")
         name = _member(_json(folder / "containers" / ids[-1] / "config.v2.json"), "Name")
     elif ids and engine == "podman":
-        lists = [found for found in map(_json, PODMAN) if isinstance(found, list)]
+        files = [path for top in PODMAN for path in top.glob("*-containers/*containers.json")]
+        lists = [found for found in map(_json, files) if isinstance(found, list)]
         every = [one for found in lists for one in found if _member(one, "id") == ids[-1]]
         names = [_member(one, "names") for one in every]
         name = next((one[0] for one in names if isinstance(one, list) and one), "")

@@ -148,7 +148,8 @@ def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(device_programs, "nvidia_devices", lambda: DEVICES)
     monkeypatch.setattr(device_programs, "GENERATOR", tmp_path)
     monkeypatch.setattr(device_programs, "DAEMON", tmp_path / "daemon.json")
-    monkeypatch.setattr(device_programs, "PODMAN", (tmp_path / "podman.json",))
+    monkeypatch.setattr(device_programs, "PODMAN", (tmp_path,))
+    (tmp_path / "vfs-containers").mkdir()
     (tmp_path / "daemon.json").write_text(json.dumps({"data-root": str(tmp_path)}))
     (tmp_path / f"containers/{ID}").mkdir(parents=True)
     return tmp_path
@@ -186,14 +187,14 @@ def test_names_are_believed_where_they_look_like_names(engines: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "[[[", "[" * 100_000, '{"id": 1}', '[{"id": "x"}, 7]'])
 def test_files_of_podman_s_that_are_none_give_no_name(engines: Path, text: str) -> None:
-    (engines / "podman.json").write_text(text)
+    (engines / "vfs-containers/containers.json").write_text(text)
 
     assert device_programs.container(f"/machine.slice/libpod-{ID}.scope") == ("podman", "")
 
 
 def test_podman_s_names_are_in_its_list(engines: Path) -> None:
     listed = [{"id": "0" * 64, "names": ["other"]}, {"id": ID, "names": ["comfy"]}]
-    (engines / "podman.json").write_text(json.dumps(listed))
+    (engines / "vfs-containers/containers.json").write_text(json.dumps(listed))
 
     assert device_programs.container(f"/machine.slice/libpod-{ID}.scope") == ("podman", "comfy")
 
