@@ -50,7 +50,7 @@ asks() {
 last() { printf '%s\n' "$output" | tail -n 1 | head -c 300; }
 for engine in docker podman; do
     command -v "$engine" >/dev/null || continue
-    [ "$engine" = podman ] || [ -e /run/docker.pid ] || continue
+    [ "$engine" = podman ] || [ -e /run/docker.pid ] || pidof dockerd >/dev/null || continue
     echo "engine $engine"
     for how in login sudo; do
         [ "$how" = login ] || [ "$(id -u)" != 0 ] || continue

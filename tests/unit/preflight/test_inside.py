@@ -220,12 +220,14 @@ def test_the_search_asks_each_engine_and_passes_the_name_as_one_argument(
         program.chmod(0o755)
     (tmp_path / "sudo").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "sudo").chmod(0o755)
-    text = inside._FIND.replace("/run/docker.pid", str(tmp_path / "docker"))
+    (tmp_path / "pidof").write_text('#!/bin/sh\n[ -z "$NO_DAEMON" ]\n')
+    (tmp_path / "pidof").chmod(0o755)
+    text = inside._FIND.replace("/run/docker.pid", str(tmp_path / "none"))
 
-    def find(word: str) -> list[str]:
+    def find(word: str, **more: str) -> list[str]:
         return subprocess.run(
             [*shell(name), "-c", text, "rigops", word],
-            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(log)},
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(log), **more},
             capture_output=True,
             text=True,
             check=True,
@@ -236,6 +238,9 @@ def test_the_search_asks_each_engine_and_passes_the_name_as_one_argument(
     assert "answer docker: Error: no such container web" in absent
     assert "running web" in absent
     assert log.read_text().splitlines()[0].endswith(" -- vllm")
+    log.unlink()
+    assert "engine docker" not in find("vllm", NO_DAEMON="1")  # asking would start it
+    assert "docker" not in log.read_text()
 
 
 def test_the_search_is_portable() -> None:
