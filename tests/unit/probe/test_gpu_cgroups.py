@@ -57,8 +57,11 @@ def test_without_python_policies_and_lists_are_known_and_programs_are_not() -> N
     assert (vllm.lacks, vllm.cut) == ((), ())
 
 
-def test_a_whole_major_is_told_by_the_driver_s_name_of_it() -> None:
-    told = "DeviceAllow=char-nvidia-frontend rw\nDeviceAllow=char-nvidia-u* rw\n"
+@pytest.mark.parametrize("names", [("nvidia-frontend", "nvidia-u*"), ("195", "510")])
+def test_a_whole_major_is_told_by_the_driver_s_name_of_it_or_as_crun_has_it(
+    names: tuple[str, str],
+) -> None:
+    told = "".join(f"DeviceAllow=char-{one} rw\n" for one in names)
     text = GPU_CGROUPS.replace("DeviceAllow=char-pts rwm\n", told)
 
     assert _unit(gpu_cgroups.parse(text), "docker-").lacks == ()

@@ -134,8 +134,10 @@ def _told(entry: str, majors: Mapping[str, int]) -> list[Device]:
         numbers = [(int(by_number["major"]), int(by_number["minor"]))]
         return [Device(*one, access) for one in numbers if one[0] in majors.values()]
     if path.startswith("char-"):
-        names = [one for one in majors if fnmatchcase(one, path.removeprefix("char-"))]
-        return [Device(number, None, access) for number in sorted({majors[one] for one in names})]
+        of = path.removeprefix("char-")  # a name, or as crun writes it a number
+        numbers = {number for name, number in majors.items() if fnmatchcase(name, of)}
+        numbers |= {number for number in majors.values() if str(number) == of}
+        return [Device(number, None, access) for number in sorted(numbers)]
     if card := _CARD.fullmatch(path):
         name, minor = "nvidia", int(card["minor"])
     elif capability := _CAPABILITY.fullmatch(path):
