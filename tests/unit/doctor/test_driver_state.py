@@ -253,6 +253,7 @@ def test_without_a_module_the_driver_that_ignores_the_card_is_the_cause() -> Non
         (KEPLER, "0x1234", "590.48.01", "390 is its last", None),
         (IGNORED.format("2b85", NEEDS_OPEN), RTX_5090, "580.95.05", "the open module", "open"),
         (IGNORED.format("2b85", TOO_NEW), RTX_5090, "550.163.01", "does not know", None),
+        (IGNORED.format("1db1", TOO_NEW), V100, "550.163.01", "others of its branch drive", None),
     ],
 )
 def test_other_reasons_to_ignore_a_card(

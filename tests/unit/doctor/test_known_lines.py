@@ -199,6 +199,19 @@ VFIO: Final = "Kernel driver in use: vfio-pci"
             f"{BY_NAME['vfio-no-reset'].example}\n{BY_NAME['host-lockup'].example}",
             [("fail", "passthrough")],
         ),
+        (f"$ lspci -vvv -s 01:00.0 | grep LnkSta\n{NARROW}", [("warn", "pci.width")]),
+        (
+            f"{BY_NAME['btrfs-damaged'].example}\n{BY_NAME['disk-readonly'].example}",
+            [("fail", "disk.errors")],
+        ),
+        (
+            f"{BY_NAME['btrfs-damaged'].example}\nBTRFS info: read error corrected: ino 0",
+            [("warn", "disk.errors")],
+        ),
+        (
+            f"{BY_NAME['gsp-file'].example}\n{BY_NAME['gsp-rpc-limited'].example}",
+            [("fail", "drv.gsp")],
+        ),
     ],
 )
 def test_what_stands_beside_a_line_decides_what_it_means(
@@ -214,6 +227,18 @@ def test_a_context_changes_a_meaning() -> None:
     assert found.summary == row.when[0].meaning
     assert found.fix
     assert found.fix.text == row.when[0].fix
+
+
+def test_a_window_above_4_gb_that_the_driver_cannot_use_asks_for_no_more_of_it() -> None:
+    row = BY_NAME["bar-invalid"]
+    (found,) = told(f"{row.example}\nNVRM: This is a 64-bit BAR mapped above 4GB by the system")
+    assert found.fix
+    assert "switch off" in found.fix.text
+
+
+def test_a_module_of_this_kernel_is_not_called_one_of_another() -> None:
+    (found,) = told(BY_NAME["module-version-options"].example)
+    assert "compiler" in found.summary
 
 
 def test_a_line_that_apply_mends_says_what_to_declare() -> None:

@@ -74,3 +74,14 @@ def test_where_a_host_is_seen_to_be_well_now_a_line_of_its_past_is_no_failure(
     )
     found = judge({**rigs.WELL, "lspci": lspci, "kernel-log": log})
     assert {one.status for one in found if one.id == check} == {status}
+
+
+def test_a_card_without_room_is_why_no_driver_is_loaded() -> None:
+    text = (
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+        "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:0a:00.0)\n"
+    )
+    (bundle,) = read_content(text.encode(), place="post", host="post")
+    found = examine(HostSnapshot(bundle), None, catalog())
+    (loaded,) = [one for one in found if one.id == "drv.loaded" and one.status == "fail"]
+    assert "no room" in loaded.summary

@@ -129,6 +129,7 @@ def _is_installed(examined: Examined) -> bool:
 
 def _missing(examined: Examined, cause: Finding | None, evidence: tuple[Evidence, ...]) -> Finding:
     cause = cause or explaining(examined, "drv.dkms", "drv.secureboot", least="warn")
+    cause = cause or explaining(examined, "bar1.size")
     if cause is not None:
         reason, fix = cause.summary, cause.fix
     else:

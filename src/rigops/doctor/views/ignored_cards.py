@@ -30,6 +30,12 @@ _WHY: Final = (
     "for: no program can use such a card, and nvidia-smi does not list it."
 )
 
+_ANOTHER: Final = (
+    "install the newest release of this branch or of another one (`rigops drivers` shows which are "
+    "good for these cards), and switch the machine off and on. In a virtual machine the host "
+    "decides what the card offers: a vGPU or confidential computing ask for a driver that fits it"
+)
+
 
 def judge_ignored(examined: Examined) -> list[Finding]:
     """Once a card, by what the driver said last; none that answers now."""
@@ -103,6 +109,11 @@ def _model(examined: Examined, card: IgnoredCard) -> Gpu | None:
     return find_gpu(examined.catalog, f"10de:{card.device}" if card.device else card.name).only
 
 
+def _is_driven_by_its_branch(examined: Examined, model: Gpu, driver: str) -> bool:
+    branch = find_branch(examined.catalog, versions.branch_of(driver)) if driver else None
+    return bool(branch and runs_on(branch, model))
+
+
 def _judge(examined: Examined, subject: str, card: IgnoredCard) -> Finding:
     model = _model(examined, card)
     name = model.name if model else card.name or "this card"
@@ -116,6 +127,9 @@ def _judge(examined: Examined, subject: str, card: IgnoredCard) -> Finding:
         last = f"branch {branch} is its last" if branch else "it needs a legacy driver"
         summary = f"{driver} ignores {name}: {last}"
         fix = _older(examined, branch)
+    elif model and _is_driven_by_its_branch(examined, model, card.driver):
+        summary = f"{driver} ignores {name}, which others of its branch drive"
+        fix = fix_by_hand(_ANOTHER)
     else:
         summary = f"{driver} ignores {name}, which it does not know"
         fix = _newer(examined, model)
