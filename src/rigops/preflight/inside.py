@@ -1,7 +1,7 @@
 """Preflight in a running container: by its engine's exec, as the container's own user.
 
 The program travels on stdin, so nothing of it is left there. It ends by itself also where nobody
-waits for it any more, since no engine ends an exec with its client.
+waits for it any more, since an engine may go on with an exec that has lost its client.
 """
 
 from __future__ import annotations
