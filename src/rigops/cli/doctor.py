@@ -21,6 +21,7 @@ from rigops.cli.hosts import (
 )
 from rigops.cli.options import host_arguments, is_verbose, paths, words
 from rigops.cli.output import print_json, text_width
+from rigops.cli.page_file import html_option
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 from rigops.report.terminal import print_lines, print_text, styled
@@ -68,6 +69,7 @@ _SAVED: Final = (".gz", ".tgz", ".log", ".txt")
 @click.option("--skip", multiple=True, callback=words, metavar="ID", help="Skip these checks.")
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
 @click.option("--no-root", is_flag=True, help="Do not use sudo.")
+@html_option
 @click.option("--explain", "explained", metavar="ID", help="Show what a check reads, and exit.")
 @click.option("--print-probe", is_flag=True, help="Print the script that hosts run, and exit.")
 @host_options
@@ -82,6 +84,7 @@ def command(
     skip: tuple[str, ...],
     strict: bool,
     no_root: bool,
+    html_path: Path | None,
     explained: str | None,
     print_probe: bool,
     access: AskAccess,
@@ -105,6 +108,7 @@ def command(
       rigops doctor --from rig.tar.gz          check a saved bundle
       rigops doctor --from nvidia-bug-report.log.gz
       rigops doctor --from post.txt            outputs copied from a terminal or a forum
+      rigops doctor --html rig.html            also a page with drawings, to look at or show
       rigops doctor --print-probe >probe.sh    on the host: sudo sh probe.sh >answer
       rigops doctor --explain drv.pin          what a check reads, and why
     """
@@ -155,6 +159,8 @@ def command(
         from rigops.cli.bundle_io import save_bundles
 
         save_bundles([one.bundle for one, _ in examined if one.bundle], save_to, redacted=not raw)
+    if html_path is not None:
+        _write_page(html_path, examined, inventory_path)
     from rigops.doctor.host_report import document, exit_code
 
     reports = [report for _, report in examined]
@@ -243,6 +249,24 @@ def _probe(
         examiner().read_catalogs(one.spec for one in chosen)
 
     return probe_hosts(chosen, options, judge, Terminal(), import_the_rest)
+
+
+def _write_page(path: Path, examined: Sequence[Examination], inventory_path: Path | None) -> None:
+    from rigops.cli.page_file import write_page
+    from rigops.doctor.examined import Examined
+    from rigops.inventory.spec import RigSpec
+    from rigops.probe.snapshot import HostSnapshot
+    from rigops.report.html.doctor import ExaminedHost, doctor_page
+
+    hosts = []
+    for one, report in examined:
+        catalog = host_catalog(one.spec, inventory_path)
+        seen = None
+        if one.bundle:
+            snapshot, spec = HostSnapshot(one.bundle), one.spec or RigSpec()
+            seen = Examined(snapshot, spec, catalog, neighbors=one.neighbors)
+        hosts.append(ExaminedHost(report, seen))
+    write_page(path, doctor_page(hosts))
 
 
 def _next_steps(
