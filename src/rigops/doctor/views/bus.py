@@ -29,7 +29,7 @@ _KINDS: Final[dict[int, Kind]] = {
     0x0200: "network",
     0x0207: "InfiniBand",
 }
-_GENERATIONS: Final = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+GENERATIONS: Final = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _NODE: Final = re.compile(r" numa=([0-9]{1,3}) ")
 _SPEED: Final = re.compile(r"\bSpeed ([0-9]{1,2}(?:\.5)?)GT/s")
 
@@ -125,7 +125,7 @@ def _gaps(examined: Examined, cards: list[Device]) -> list[str]:
     snapshot = examined.snapshot
     texts = {
         "the ports above the cards": any(card.ports is None for card in cards),
-        "lanes": any(card.link.width is None for card in cards),
+        "lanes": any(card.link.width is None and not card.is_lost for card in cards),
         "IOMMU groups": snapshot[IOMMU_GROUPS].value is None,
         "NVLink": len(cards) > 1 and all(one.link is None for one in peers.pairs(examined)),
     }
@@ -195,11 +195,11 @@ def _node(function: PciFunction | None) -> int | None:
 def _generation(examined: Examined, address: str) -> int | None:
     function = examined.snapshot[PCI].or_empty.by_address.get(address)
     if function and function.fastest_link:
-        return _GENERATIONS.get(function.fastest_link.gt_per_s)
+        return GENERATIONS.get(function.fastest_link.gt_per_s)
     listed = examined.snapshot[LSPCI].or_empty.by_address.get(address)
     capability = listed.link_capability if listed else None
     speed = _SPEED.search(capability.line) if capability else None
-    return _GENERATIONS.get(float(speed[1])) if speed else None
+    return GENERATIONS.get(float(speed[1])) if speed else None
 
 
 def _group(examined: Examined, address: str, ports: tuple[str, ...]) -> str:

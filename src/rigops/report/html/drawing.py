@@ -122,8 +122,9 @@ class Drawing:
         state = " lost" if device.is_lost else " narrowed" if device.link.is_narrow else ""
         self._box(self._at, y, form.device, _BOX, f"{kind}{state}")
         where, last = short(device.address), f"IOMMU group {device.group}" * bool(device.group)
-        if not form.is_wide:
+        if not form.is_wide or device.ports is None:
             where = " ".join(filter(None, (where, str(device.link))))
+        if not form.is_wide:
             last = ", ".join(filter(None, self._feeds.get(device.address, ()))) or last
         texts = ((device.title, "name"), (where, "mono"), (last, "small"))
         for place, (text, class_) in enumerate(texts, 1):

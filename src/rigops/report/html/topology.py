@@ -40,7 +40,7 @@ def feeds_of(budget: Budget) -> dict[str, Feed]:
 def _notes(bus: Bus, feeds: Mapping[str, Feed]) -> Iterator[str]:
     if bus.gaps:
         yield f"Not collected, so not drawn: {', '.join(bus.gaps)}."
-    if not feeds:
+    if not feeds and "the power path" not in bus.gaps:
         yield "The power path is not declared: psus and circuits in the inventory name it."
     if bus.apart:
         apart = ", ".join(f"{count} {kind}" for kind, count in bus.apart)
@@ -51,16 +51,15 @@ def _notes(bus: Bus, feeds: Mapping[str, Feed]) -> Iterator[str]:
 
 
 def _as_table(devices: Sequence[Device], feeds: Mapping[str, Feed], label: str) -> Html:
-    titles = ("Address", "Device", "Link", "Ports above", "IOMMU group", "Fed by")
-    rows = (
-        (
-            short(one.address),
-            one.title,
-            str(one.link) or "not known",
-            "not known" if one.ports is None else " > ".join(map(short, one.ports)) or "none",
-            one.group or "not known",
-            ", ".join(filter(None, feeds.get(one.address, ()))) or "not declared",
-        )
-        for one in devices
-    )
-    return table(titles, rows, label)
+    """Without columns of which nothing is known."""
+    columns = {
+        "Address": [short(one.address) for one in devices],
+        "Device": [one.title for one in devices],
+        "Link": [str(one.link) for one in devices],
+        "Ports above": [" > ".join(map(short, one.ports or ())) for one in devices],
+        "IOMMU group": [one.group for one in devices],
+        "Fed by": [", ".join(filter(None, feeds.get(one.address, ()))) for one in devices],
+    }
+    known = {title: cells for title, cells in columns.items() if any(cells)}
+    rows = zip(*([cell or "-" for cell in cells] for cells in known.values()), strict=True)
+    return table(known, rows, label)
