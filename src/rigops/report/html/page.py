@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops import __version__, assets
 from rigops.dataclass import dataclass
 from rigops.report.closing import MOST_IN_FULL
-from rigops.report.html.elements import Html, badge, element, folded, prose, table
+from rigops.report.html.elements import Html, badge, element, folded, joined, prose, table
 
 if TYPE_CHECKING:
     from rigops.report.closing import Row
@@ -77,12 +77,11 @@ def _fleet(blocks: Sequence[HostBlock]) -> Html:
 
 def _block(block: HostBlock, at: int, count: int) -> Html:
     """Of many hosts each is folded; a link to its place unfolds it."""
-    heading = element(
-        "h2", element("span", block.row.host), " ", badge(block.row.status, block.row.result)
-    )
+    name, result = element("span", block.row.host), badge(block.row.status, block.row.result)
+    heading = element("h2", name, " ", result)
+    about = element("p", prose(block.about), class_="about") if block.about else None
     content = element(
         "div",
-        element("p", prose(block.about), class_="about") if block.about else None,
         *(element("p", prose(note), class_="note") for note in block.notes),
         *(
             element("section", element("h3", title), part, class_="part")
@@ -91,5 +90,5 @@ def _block(block: HostBlock, at: int, count: int) -> Html:
         id=f"host-{at}",
     )
     if count > MOST_IN_FULL:
-        return folded(heading, content, class_="host")
-    return element("section", heading, content, class_="host")
+        return folded(joined(heading, about), content, class_="host")
+    return element("section", heading, about, content, class_="host")
