@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
     from rigops.doctor.host_report import HostReport
 
-_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|~$&])")
+_SPECIAL: Final = re.compile(r"([\\`*{}\[\]<>|~$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 _MENTION: Final = re.compile(r"@(?=[A-Za-z0-9])")
 _MOST_EVIDENCE: Final = 20  # lines of a finding
 _FENCE: Final = re.compile(r"`{3,}")

@@ -23,6 +23,7 @@ def test_findings_with_evidence_and_fix() -> None:
 
 def test_prose_is_not_markup_and_calls_nobody() -> None:
     assert prose("a *b* <img> [x](y) | _z_") == r"a \*b\* \<img\> \[x\](y) \| \_z\_"
+    assert prose("gpu_power_limit, __init__") == r"gpu_power_limit, \_\_init\_\_"
     assert prose("run `ls *` now") == "run `ls *` now"
     assert prose("a ` alone") == r"a \` alone"
     assert prose("me@example") == "me@<!-- -->example"
