@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tests.lab.requirements import lacks as lacks_hosts
 from tests.lab.requirements import lacks_containers
 from tests.lab.vm.requirements import lacks as lacks_machines
+from tests.pages.requirements import lacks as lacks_browser
 from tests.real_cuda.requirements import lacks as lacks_compiler
 from tests.silicon.requirements import lacks as lacks_card
 
@@ -22,6 +23,7 @@ BARE_DEBIAN = "bare-debian"
 PROPERTIES = "properties"
 FUZZ = "fuzz"
 SHELLS = "shells"
+PAGES = "pages"
 SILICON = "silicon"
 LAB_ITSELF = "lab-itself"
 LAB_TRANSPORT = "lab-transport"
@@ -109,6 +111,14 @@ SHARDS = (
         ("tests/unit",),
         EVERY_CORE,
         lambda: None,
+    ),
+    Shard(
+        PAGES,
+        1,
+        ("src/rigops/report/html", "templates/page.css", "tests/pages"),
+        ("tests/pages",),
+        (),
+        lacks_browser,
     ),
     Shard(LAB_ITSELF, 6, ("tests/lab",), ("tests/lab", "tests/unit/lab")),
     Shard(LAB_TRANSPORT, 2, ("src/rigops/transport",)),

@@ -21,6 +21,7 @@ from rigops.cli.hosts import (
 )
 from rigops.cli.options import host_arguments, is_verbose, paths, words
 from rigops.cli.output import print_json, text_width
+from rigops.cli.page_file import html_option
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 from rigops.report.terminal import print_lines, print_text, styled
@@ -68,6 +69,13 @@ _SAVED: Final = (".gz", ".tgz", ".log", ".txt")
 @click.option("--skip", multiple=True, callback=words, metavar="ID", help="Skip these checks.")
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
 @click.option("--no-root", is_flag=True, help="Do not use sudo.")
+@html_option
+@click.option(
+    "--markdown",
+    "as_markdown",
+    is_flag=True,
+    help="Print a summary for a forum or an issue, without names, addresses and serials.",
+)
 @click.option("--explain", "explained", metavar="ID", help="Show what a check reads, and exit.")
 @click.option("--print-probe", is_flag=True, help="Print the script that hosts run, and exit.")
 @host_options
@@ -82,6 +90,8 @@ def command(
     skip: tuple[str, ...],
     strict: bool,
     no_root: bool,
+    html_path: Path | None,
+    as_markdown: bool,
     explained: str | None,
     print_probe: bool,
     access: AskAccess,
@@ -105,15 +115,13 @@ def command(
       rigops doctor --from rig.tar.gz          check a saved bundle
       rigops doctor --from nvidia-bug-report.log.gz
       rigops doctor --from post.txt            outputs copied from a terminal or a forum
+      rigops doctor --html rig.html            also a page with drawings, to look at or show
+      rigops doctor rig --markdown             a summary to post
       rigops doctor --print-probe >probe.sh    on the host: sudo sh probe.sh >answer
       rigops doctor --explain drv.pin          what a check reads, and why
     """
     if explained is not None:
-        from rigops.cli.examiner import find_check
-
-        check = find_check(explained, "--explain")
-        print_lines(f"{styled(check.id, bold=True)}  {check.title}", "")
-        print_lines(*wrapped(check.explanation, text_width(), "  "))
+        _explain(explained)
         return
 
     _refuse_bundles((*hosts, *([str(inventory_path)] if inventory_path else [])))
@@ -125,12 +133,9 @@ def command(
         asked = (*examiner().sections, *from_bundle.sections(None))
         print_text(script(tuple(dict.fromkeys(asked)), root=not no_root))
         return
-    if raw and save_to is None:
-        raise usage_error(message="needs --save", key="--raw", fix="add --save FILE")
-    if save_to is not None:  # before the hosts are probed
-        from rigops.probe.bundles.saving import refuse_to_overwrite
-
-        refuse_to_overwrite(save_to)
+    if as_json and as_markdown:
+        raise usage_error(message="not with --json", key="--markdown", fix="leave out one of them")
+    _refuse_saving(save_to, raw=raw)
     if only or skip:
         examiner()  # refuses what is no check
     if bundles:
@@ -155,23 +160,37 @@ def command(
         from rigops.cli.bundle_io import save_bundles
 
         save_bundles([one.bundle for one, _ in examined if one.bundle], save_to, redacted=not raw)
+    if html_path is not None:
+        _write_page(html_path, examined, inventory_path)
     from rigops.doctor.host_report import document, exit_code
 
     reports = [report for _, report in examined]
     if as_json:
         print_json(document(reports))
+    elif as_markdown:
+        _print_markdown(examined)
     else:
-        from rigops.report.catalog_age import old_catalog_note
-        from rigops.report.doctor import doctor_lines
-
-        specs, width = [one.spec for one, _ in examined], text_width()
-        catalogs = {host_catalog(spec, inventory_path) for spec in specs}
-        oldest = min(catalogs, key=lambda one: one.as_of)
-        notes = old_catalog_note(oldest, datetime.now(timezone.utc).date(), width)
-        steps = _next_steps(bundles, inventory_path, specs)
-        print_lines(*doctor_lines(reports, width, steps, notes=notes, verbose=is_verbose()))
+        _print_findings(examined, bundles, inventory_path)
     statuses = (report.status for report in reports)
     click.get_current_context().exit(exit_code(statuses, strict=strict))
+
+
+def _explain(word: str) -> None:
+    from rigops.cli.examiner import find_check
+
+    check = find_check(word, "--explain")
+    print_lines(f"{styled(check.id, bold=True)}  {check.title}", "")
+    print_lines(*wrapped(check.explanation, text_width(), "  "))
+
+
+def _refuse_saving(path: Path | None, *, raw: bool) -> None:
+    """Before the hosts are probed."""
+    if path is not None:
+        from rigops.probe.bundles.saving import refuse_to_overwrite
+
+        refuse_to_overwrite(path)
+    elif raw:
+        raise usage_error(message="needs --save", key="--raw", fix="add --save FILE")
 
 
 def _refuse_bundles(words: Sequence[str]) -> None:
@@ -243,6 +262,53 @@ def _probe(
         examiner().read_catalogs(one.spec for one in chosen)
 
     return probe_hosts(chosen, options, judge, Terminal(), import_the_rest)
+
+
+def _write_page(path: Path, examined: Sequence[Examination], inventory_path: Path | None) -> None:
+    from rigops.cli.page_file import write_page
+    from rigops.doctor.examined import Examined
+    from rigops.inventory.spec import RigSpec
+    from rigops.probe.snapshot import HostSnapshot
+    from rigops.report.html.doctor import ExaminedHost, doctor_page
+
+    hosts = []
+    for one, report in examined:
+        catalog = host_catalog(one.spec, inventory_path)
+        seen = None
+        if one.bundle:
+            snapshot, spec = HostSnapshot(one.bundle), one.spec or RigSpec()
+            seen = Examined(snapshot, spec, catalog, neighbors=one.neighbors)
+        hosts.append(ExaminedHost(report, seen))
+    write_page(path, doctor_page(hosts))
+
+
+def _print_findings(
+    examined: Sequence[Examination], bundles: Sequence[Path], inventory_path: Path | None
+) -> None:
+    from rigops.report.catalog_age import old_catalog_note
+    from rigops.report.doctor import doctor_lines
+
+    specs, width = [one.spec for one, _ in examined], text_width()
+    catalogs = {host_catalog(spec, inventory_path) for spec in specs}
+    oldest = min(catalogs, key=lambda one: one.as_of)
+    notes = old_catalog_note(oldest, datetime.now(timezone.utc).date(), width)
+    steps = _next_steps(bundles, inventory_path, specs)
+    reports = [report for _, report in examined]
+    print_lines(*doctor_lines(reports, width, steps, notes=notes, verbose=is_verbose()))
+
+
+def _print_markdown(examined: Sequence[Examination]) -> None:
+    from rigops.doctor.without_names import without_names
+    from rigops.probe.bundle import Bundle
+    from rigops.probe.bundles.redaction import Redaction
+    from rigops.report.markdown import doctor_markdown
+
+    others = (other.host for one, _ in examined for other in one.neighbors)
+    named = dict.fromkeys([*(one.host for one, _ in examined), *others])
+    bundles = [one.bundle for one, _ in examined if one.bundle]
+    bundles += [Bundle(name, None, root=False, sections={}) for name in named]
+    redaction = Redaction(bundles)
+    print_text(doctor_markdown([without_names(report, redaction) for _, report in examined]))
 
 
 def _next_steps(

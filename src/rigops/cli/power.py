@@ -11,6 +11,7 @@ import click
 from rigops.cli.hosts import choose_hosts, host_catalog, host_options, read_catalogs
 from rigops.cli.options import host_arguments, is_verbose
 from rigops.cli.output import print_json, text_width
+from rigops.cli.page_file import html_option, write_page
 from rigops.cli.terminal import Terminal
 from rigops.dataclass import dataclass
 from rigops.report.terminal import print_lines
@@ -38,12 +39,14 @@ _DUTY = 50
     metavar="PERCENT",
     help="How much of the time all cards work at their limits; the rest counts as idle.",
 )
+@html_option
 @host_options
 def command(
     *,
     hosts: tuple[str, ...],
     inventory_path: Path | None,
     duty_percent: int,
+    html_path: Path | None,
     access: AskAccess,
     as_json: bool,
 ) -> None:
@@ -60,6 +63,7 @@ def command(
       rigops power
       rigops power threadripper --duty 100     as if it worked day and night
       rigops power -i rack.py --json
+      rigops power --html power.html           also a page with bars and power paths
     """
     chosen = choose_hosts(hosts, inventory_path)
     read_catalogs((one.spec for one in chosen), inventory_path)
@@ -81,6 +85,10 @@ def command(
         for host, one in zip(chosen, found, strict=True)
     ]
     circuits = shared_circuits(reports, shares)
+    if html_path is not None:
+        from rigops.report.html.power import power_page
+
+        write_page(html_path, power_page(reports, circuits))
     if as_json:
         print_json(document(reports, circuits))
     else:

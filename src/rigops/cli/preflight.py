@@ -21,6 +21,7 @@ from rigops.cli.hosts import (
 )
 from rigops.cli.options import common, host_arguments, is_verbose, json_option, words
 from rigops.cli.output import has_terminal, print_declined, print_json, text_width
+from rigops.cli.page_file import html_option, write_page
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
 from rigops.hosts.access import HostAccess
@@ -73,6 +74,7 @@ _QUESTION = (
     is_flag=True,
     help="Print what to set for NCCL and vLLM, as lines for a shell.",
 )
+@html_option
 @accept_host_key_option
 @json_option
 @common
@@ -85,6 +87,7 @@ def command(
     container: str | None,
     yes: bool,
     as_environment: bool,
+    html_path: Path | None,
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
@@ -99,6 +102,7 @@ def command(
     Examples:
       rigops preflight threadripper
       rigops preflight --level quick
+      rigops preflight rig --html proof.html   also a page with a heat map of the rates
       rigops preflight threadripper --pairs 0:2,1:2
       rigops preflight threadripper --in vllm
       eval "$(rigops preflight @local --yes --env)"
@@ -128,6 +132,10 @@ def command(
     if level != "quick" and not yes and not _confirmed(chosen):
         return EXIT_DECLINED
     found = prove_hosts(chosen, asked, Terminal())
+    if html_path is not None:
+        from rigops.report.html.preflight import preflight_page
+
+        write_page(html_path, preflight_page(found))
     if as_json:
         print_json(document(found))
     elif as_environment:

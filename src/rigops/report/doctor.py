@@ -72,7 +72,8 @@ def doctor_lines(
     counts = wrapped(_counts(hosts), width, "")
     if len(hosts) > max(len(pastes), 1) or is_table:
         rows = [
-            _row(host, is_shown=not is_table, has_plan=steps.first is None) for host in worst_first
+            row_of(host, is_shown=not is_table, has_plan=steps.first is None)
+            for host in worst_first
         ]
         lines += closing_lines(rows, width, steps.again, counts)
     else:
@@ -97,7 +98,7 @@ def doctor_lines(
     return lines
 
 
-def _row(host: HostReport, *, is_shown: bool, has_plan: bool) -> Row:
+def row_of(host: HostReport, *, is_shown: bool, has_plan: bool) -> Row:
     """`is_shown`: its findings are above, so that it is not to be asked for them."""
     status, result = _ROW_STATUS.get(host.status, "ok"), host_status(host)
     if host.error is not None:

@@ -38,7 +38,7 @@ def host_status(host: HostReport) -> str:
 
 def head_lines(host: HostReport, width: int) -> list[str]:
     status = host_status(host)
-    about = not_checked(host) or _about(host)
+    about = not_checked(host) or about_host(host)
     name, room = visible(host.host), width - len(f"  {status}")
     if len(name) > room:  # of a file that was saved under its title
         name = f"{name[: room - 1]}…"
@@ -58,7 +58,7 @@ def not_checked(host: HostReport) -> str:
     return f"{what}: {without_place(host.error.message, host.host)}"
 
 
-def _about(host: HostReport) -> str:
+def about_host(host: HostReport) -> str:
     facts = host.facts
     system = _CODE_NAME.sub("", str(facts.get("os") or "")).replace(" GNU/Linux", "")
     kernel = str(facts.get("kernel") or "").removesuffix("-amd64")

@@ -17,6 +17,7 @@ from rigops.report.power_words import (
     bar,
     bar_cells,
     cards,
+    fed,
     limited,
     of_supply,
     of_wall,
@@ -28,7 +29,7 @@ from rigops.report.terminal import styled, visible
 from rigops.report.words import wrapped
 
 if TYPE_CHECKING:
-    from rigops.power import Energy, Load, Supply
+    from rigops.power import Energy, Load
     from rigops.power.report import PowerReport, SharedCircuit
 
 _AT_LEAST: Final = "at least "
@@ -59,14 +60,14 @@ def power_lines(
 def _host(report: PowerReport, width: int, *, verbose: bool) -> Iterator[str]:
     yield from _head(report, width)
     cells = bar_cells(width)
-    rows = [*_budget_rows(report, cells), *_other_rows(report)]
+    rows = [*_budget_rows(report, cells), *other_rows(report)]
     if verbose:
         rows += [(short(load.address), _card(load)) for load in report.power.loads]
         rows.append(("assumed", _ASSUMED))
     column = max(len(label) for label, _ in rows)
     for label, text in rows:
         yield from _row(label, text, column, width)
-    if fix := _fix(report):
+    if fix := fix_text(report):
         yield from wrapped(f"fix: {fix}", width, "  ", hanging="     ")
 
 
@@ -76,25 +77,26 @@ def _budget_rows(report: PowerReport, cells: int) -> Iterator[tuple[str, str]]:
     is_owed = report.status == "warn"
     for supply, now in zip(supplies, report.now.supplies, strict=True):
         drawn = bar(supply.watts, supply.steady, supply.peak, cells)
-        least = _AT_LEAST if report.power.gap or _has_unknown(supply.loads) else ""
+        least = _AT_LEAST if is_at_least(report, supply.loads) else ""
         yield supply.name.replace(" and PSU ", "+"), f"{drawn}  {least}{of_supply(supply)}"
         if len(supplies) > 1:
-            yield "", _fed(supply)
+            yield "", fed(supply)
         if is_owed and OVER in of_supply(now):
             yield "", f"now {of_supply(now)}"
     for wall, now_wall in zip(walls, report.now.walls, strict=True):
         drawn = bar(wall.allowed, wall.watts, wall.watts, cells)
-        least = _AT_LEAST if report.power.gap or _has_unknown(report.power.loads) else ""
+        least = _AT_LEAST if is_at_least(report, report.power.loads) else ""
         yield wall.where.removeprefix("the "), f"{drawn}  {least}{of_wall(wall)}"
         if is_owed and OVER in of_wall(now_wall):
             yield "", f"now {of_wall(now_wall)}"
 
 
-def _has_unknown(loads: Iterable[Load]) -> bool:
-    return any(load.watts is None for load in loads)
+def is_at_least(report: PowerReport, loads: Iterable[Load]) -> bool:
+    """Whether the sum of these misses some."""
+    return bool(report.power.gap) or any(load.watts is None for load in loads)
 
 
-def _other_rows(report: PowerReport) -> Iterator[tuple[str, str]]:
+def other_rows(report: PowerReport) -> Iterator[tuple[str, str]]:
     texts = (
         ("rest", _rest(report)),
         *(("unknown", doubt) for doubt in report.doubts),
@@ -131,13 +133,6 @@ def _head(report: PowerReport, width: int) -> list[str]:
         state = styled(word, fg=COLORS[report.status], bold=True)
         first = f"{name}  {state}{first.removeprefix(plain)}"
     return [first, *rest]
-
-
-def _fed(supply: Supply) -> str:
-    fed = [short(load.address) for load in supply.loads]
-    if supply.host_watts:
-        fed.append(f"all else ({supply.host_watts:.0f} W)")
-    return f"feeds {', '.join(fed) or 'nothing that is declared'}"
 
 
 def _rest(report: PowerReport) -> str:
@@ -195,7 +190,7 @@ def _limit(report: PowerReport) -> str:
     return f"no equal limit fits{takes}{unsure}"
 
 
-def _fix(report: PowerReport) -> str:
+def fix_text(report: PowerReport) -> str:
     if report.power.lost:
         return ADVICE
     if report.status == "warn":
@@ -240,7 +235,7 @@ def _table(reports: Sequence[PowerReport], width: int) -> Iterator[str]:
         state = styled(f"{WORDS[one.status]:<{word}}", fg=COLORS[one.status])
         plain = len(f"{one.host:<{name}}  {WORDS[one.status]:<{word}}  ")
         about = wrapped(
-            f"{'x' * (plain - 1)} {watts:>6}  {used:>9}  {_worst(one)}".rstrip(),
+            f"{'x' * (plain - 1)} {watts:>6}  {used:>9}  {worst_text(one)}".rstrip(),
             width,
             "",
             hanging=" " * (plain + 19),
@@ -249,7 +244,7 @@ def _table(reports: Sequence[PowerReport], width: int) -> Iterator[str]:
         yield from about[1:]
 
 
-def _worst(report: PowerReport) -> str:
+def worst_text(report: PowerReport) -> str:
     excesses = report.budget.excesses or (report.now.excesses if report.status == "warn" else ())
     if excesses:
         most = max(excesses, key=lambda one: one.watts / one.allowed)

@@ -63,6 +63,13 @@ def of_supply(supply: Supply) -> str:
     return f"{steady}, peaks {_used(supply.peak, supply.watts)}"
 
 
+def fed(supply: Supply) -> str:
+    fed = [short(load.address) for load in supply.loads]
+    if supply.host_watts:
+        fed.append(f"all else ({supply.host_watts:.0f} W)")
+    return f"feeds {', '.join(fed) or 'nothing that is declared'}"
+
+
 def of_wall(wall: Wall) -> str:
     hosts = ", ".join(one.host for one in wall.others)
     return f"{_used(wall.watts, wall.allowed)} {rule(wall)}" + (f", with {hosts}" if hosts else "")

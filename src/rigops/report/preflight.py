@@ -82,7 +82,7 @@ def _row(host: HostFound) -> Row:
 
 def _last_lines(hosts: Sequence[HostFound]) -> list[str]:
     """One line where all hosts have the same."""
-    by_words = grouped(hosts, _proven)
+    by_words = grouped(hosts, proven_text)
     if len(by_words) == 1:
         return list(by_words)
     return [
@@ -91,7 +91,7 @@ def _last_lines(hosts: Sequence[HostFound]) -> list[str]:
     ]
 
 
-def _proven(host: HostFound) -> str:
+def proven_text(host: HostFound) -> str:
     collectives = _COLLECTIVES[host.collectives.verdict]
     if host.nothing_to_prove and not host.pairs:
         return f"{host.nothing_to_prove}."
@@ -181,7 +181,15 @@ def _cell(
 
 
 def _pairs(host: HostFound, width: int) -> Iterator[str]:
-    """Every pair that is not ok, with evidence; pairs with the same evidence together."""
+    for status, text, evidence in pairs_to_explain(host):
+        word, _, which = text.partition("  ")
+        yield MARGIN + styled(word, fg=_COLORS[status]) + f"  {which}"
+        for line in evidence:
+            yield from wrapped(line, width, MARGIN * 2)
+
+
+def pairs_to_explain(host: HostFound) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Status, words and evidence of pairs that are not ok; with the same evidence together."""
     wrong = [pair for pair in host.pairs if pair.verdict != "ok" or pair.level != HIGHEST]
     alike = grouped(wrong, lambda pair: (_status(pair), _word(pair), pair.evidence))
     for (status, word, evidence), pairs in sorted(
@@ -190,30 +198,31 @@ def _pairs(host: HostFound, width: int) -> Iterator[str]:
         which = ", ".join(f"{pair.source} to {pair.target}" for pair in pairs[:_NAMED])
         which += f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
         every = len(pairs) == len(host.pairs) and len(pairs) > 1
-        yield (
-            MARGIN + styled(word, fg=_COLORS[status]) + ("  every pair" if every else f"  {which}")
-        )
-        for line in evidence:
-            yield from wrapped(line, width, MARGIN * 2)
+        yield status, f"{word}  {'every pair' if every else which}", evidence
 
 
 def _collectives(host: HostFound, width: int) -> Iterator[str]:
+    found, text = host.collectives, collectives_text(host)
+    if found.verdict == "proven":
+        yield from wrapped(text, width)
+    elif found.evidence:
+        yield MARGIN + styled(text, fg="red" if found.verdict == "failed" else None)
+        for line in found.evidence:
+            yield from wrapped(line, width, MARGIN * 2)
+
+
+def collectives_text(host: HostFound) -> str:
     found = host.collectives
     by = f" by NCCL {found.version}" if found.version else ""
+    if found.verdict != "proven":
+        return f"collectives{by}: {found.verdict}"
     arms = [(" with P2P", found.p2p_gb_per_s), (" without P2P", found.control_gb_per_s)]
     proven = found.verdict
     if no_access([pair.verdict for pair in host.pairs]):  # both arms take the same way
         arms = [("", found.control_gb_per_s)]
         proven = f"{proven} through host memory"
     speeds = [f"{speed:.1f} GB/s{how}" for how, speed in arms if speed is not None]
-    if found.verdict == "proven":
-        yield from wrapped(f"collectives{by}: {', '.join([proven, *speeds])}", width)
-    elif found.evidence:
-        yield MARGIN + styled(
-            f"collectives{by}: {found.verdict}", fg="red" if found.verdict == "failed" else None
-        )
-        for line in found.evidence:
-            yield from wrapped(line, width, MARGIN * 2)
+    return f"collectives{by}: {', '.join([proven, *speeds])}"
 
 
 def _word(pair: PairFound) -> str:

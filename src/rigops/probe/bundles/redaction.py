@@ -33,7 +33,7 @@ class Redaction:
         self._kinds: dict[str, WordKind] = {}
         self._in_free_parts = self._anywhere = self._in_technical_output = _any_of(())
         for bundle in bundles:
-            self._host(bundle.host)  # so that they are numbered in their order
+            self.host(bundle.host)  # so that they are numbered in their order
         for bundle in bundles:
             self._learn_host(bundle)
             for kind, name in _named_in(bundle):
@@ -53,7 +53,7 @@ class Redaction:
     def bundle(self, bundle: Bundle) -> Bundle:
         return replace(
             bundle,
-            host=self._host(bundle.host),
+            host=self.host(bundle.host),
             sections={
                 name: replace(one, text=self.text(one.text, name))
                 for name, one in bundle.sections.items()
@@ -69,7 +69,7 @@ class Redaction:
                 name: tuple(self.text(one, PASTED.name) for one in places)
                 for name, places in paste.recognized.items()
             },
-            hosts=tuple(map(self._host, paste.hosts)),
+            hosts=tuple(map(self.host, paste.hosts)),
         )
 
     def text(self, text: str, section: str = "") -> str:
@@ -93,7 +93,7 @@ class Redaction:
             self._pseudonyms.same("host", known[0], name)
             self._kinds.setdefault(name, "host")
 
-    def _host(self, host: str) -> str:
+    def host(self, host: str) -> str:
         """As the bundle calls it: a name, or user@address:port."""
         return self._pseudonyms.word("host", host) if _is_plain(host) else self.text(host)
 
