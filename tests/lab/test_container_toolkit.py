@@ -161,4 +161,4 @@ def test_undeclared_it_is_no_longer_held_and_stays(rig: Rig) -> None:
 
     assert rig.apply(0, "--prune")["outcome"] == "changed"
     assert rig.versions() == each(f"ii {GOOD}-1")
-    assert rig.finding("container.toolkit")["status"] == "skipped"
+    assert rig.finding("container.toolkit")["status"] == "ok"

@@ -126,3 +126,23 @@ def test_no_gpu() -> None:
 
     assert look(PIN, instead=alone).status == "skipped"
     assert look(PIN, spec(gpus=2), instead=alone).status == "fail"
+
+
+ONE_OF_545 = """\
+==============NVSMI LOG==============
+
+Driver Version                            : 545.29.06
+CUDA Version                              : 12.3
+
+Attached GPUs                             : {}
+GPU 00000000:0B:00.0
+    Performance State                     : P2
+"""
+
+
+@pytest.mark.parametrize(("attached", "status"), [(1, "unknown"), (2, "fail")])
+def test_545_is_bad_for_cards_that_copy_to_each_other(attached: int, status: str) -> None:
+    shown = ONE_OF_545.format(attached)
+    alone = {"nvidia-version": None, "pci": None, "nvidia-smi-p2p-read": None}
+
+    assert look(PIN, instead={**alone, "nvidia-smi-xml": shown}).status == status

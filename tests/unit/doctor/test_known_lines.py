@@ -212,6 +212,25 @@ VFIO: Final = "Kernel driver in use: vfio-pci"
             f"{BY_NAME['gsp-file'].example}\n{BY_NAME['gsp-rpc-limited'].example}",
             [("fail", "drv.gsp")],
         ),
+        (
+            "[warning] Failed to load libnvidia-ml.so: libnvidia-ml.so.1: cannot open shared",
+            [("info", "drv.mismatch")],
+        ),
+        (
+            "NVRM version: 535\nWARNING libnvidia-ml.so.1: cannot open shared object file",
+            [("fail", "drv.mismatch")],
+        ),
+        (
+            f"{BY_NAME['libcuda-missing'].example}\nno NVIDIA GPU device is present",
+            [("info", "cuda.error")],
+        ),
+        (
+            f"{BY_NAME['k8s-taint'].example}\n3 Insufficient cpu.",
+            [("info", "container")],
+        ),
+        ("This system is not registered with an entitlement server.", [("info", "pkg.errors")]),
+        ("Ignoring Xid 48 by configuration", [("info", "xid")]),
+        ("postgres: cancelling xid 62", []),
     ],
 )
 def test_what_stands_beside_a_line_decides_what_it_means(

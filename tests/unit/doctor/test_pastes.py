@@ -145,7 +145,7 @@ PASTES: Final = {
         "lspci", "warn pci.width; info bar1.size", ok="gpu.count"
     ),
     "lspci-two-3080-grepped": Expected("lspci", ok="gpu.count"),
-    "lspci-vfio": Expected("lspci", "warn drv.nouveau", ok="gpu.count"),
+    "lspci-vfio": Expected("lspci", "info drv.nouveau", ok="gpu.count"),
     "mixed-bench-and-burn-healthy": Expected("nccl-tests; gpu_burn", ok="bench.burn bench.nccl"),
     "mixed-boot-before-and-now": Expected("kernel log", "fail drv.gsp; fail xid"),
     "mixed-collect-env-cut": Expected(
@@ -316,7 +316,7 @@ PASTES: Final = {
 # By host, all alarms.
 OF_TWO_HOSTS: Final = {
     "mixed-two-hosts-proxmox": {
-        "pve": {"warn drv.nouveau"},
+        "pve": set(),
         "ai-vm": {"fail drv.loaded", "fail gpu.init"},
     },
     "mixed-two-rigs-and-a-container": {

@@ -50,7 +50,8 @@ def pin(examined: Examined) -> Finding:
     In any case it is looked up in the catalog for the cards of this host (`rigops drivers`): a
     version that is known to be bad fails, with the reports; one that works with limits is a
     warning, but a note by a program alone, whose output may be of another day or of Windows; one
-    without reports is information, never ok.
+    without reports is information, never ok. What is bad for copies from card to card does not
+    concern a card that is alone.
     """
     named = driver_state.loaded_version(examined.snapshot)
     version = _version(named[0]) if named else None

@@ -172,7 +172,8 @@ def nouveau(examined: Examined) -> Finding | list[Finding]:
     Looks at the kernel driver that is bound to each card (the driver link in sysfs, or lspci);
     where that is not known, known lines tell. nouveau or nova on a card is a failure: NVIDIA's
     driver cannot use it then. vfio-pci is a warning: it gives a card to a virtual machine, and may
-    be intended. drv.loaded judges a card without a driver.
+    be intended; in a paste that asks nvidia-smi nothing it is information. drv.loaded judges a card
+    without a driver.
     """
     held = [(card, driver_state.bound_to(card)) for card in examined.cards]
     found = [_judge_card(examined, card, *one) for card, one in held if one and one[0]]
@@ -193,8 +194,10 @@ def _judge_card(examined: Examined, card: Card, driver: str, evidence: Evidence)
     if driver == driver_state.DRIVER:
         return None
     if driver in _PASSTHROUGH:
+        bundle = examined.snapshot.bundle
+        is_meant = bundle.paste is not None and SMI.name not in bundle.sections
         return Finding(
-            "warn",
+            "info" if is_meant else "warn",
             f"{card.name} is held by {driver}",
             (evidence,),
             subject=card.subject,

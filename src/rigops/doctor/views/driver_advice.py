@@ -12,6 +12,7 @@ from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Fix, fix_by_hand
 from rigops.doctor.views.driver_state import CONCERN, numbers
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
@@ -92,17 +93,30 @@ def _are_all_bad(examined: Examined, wish: DriverDeclaration) -> bool:
 
 
 def _is_bad(examined: Examined, version: Version) -> bool:
-    return any(verdict.status == "bad" for verdict in verdicts(examined, version))
+    """As apply judges, which refuses for a card alone too."""
+    found = lookup.verdicts(examined.catalog, version, views.driven(examined))
+    return any(verdict.status == "bad" for verdict in found)
 
 
 def verdicts(examined: Examined, version: Version) -> list[Verdict]:
     """A card alone has no peer, so verdicts on P2P do not concern it."""
-    alone = views.gpu_count(examined) == 1
+    alone = views.gpu_count(examined) == 1 or _is_alone_to_smi(examined)
     return [
         verdict
         for verdict in lookup.verdicts(examined.catalog, version, views.driven(examined))
         if not (alone and verdict.purpose == "p2p")
     ]
+
+
+def _is_alone_to_smi(examined: Examined) -> bool:
+    """As a paste shows it, where nothing else names a second card."""
+    report = examined.snapshot[SMI].value
+    return (
+        report is not None
+        and len(examined.cards) == 1
+        and views.gpu_count(examined) is None
+        and (report.attached == 1 or (views.is_listed_whole(examined) and len(report.gpus) == 1))
+    )
 
 
 def by_deploy(examined: Examined, text: str, by_hand: str) -> Fix:

@@ -135,9 +135,9 @@ def _told(entry: str, majors: Mapping[str, int]) -> list[Device]:
         return [Device(*one, access) for one in numbers if one[0] in majors.values()]
     if path.startswith("char-"):
         of = path.removeprefix("char-")  # a name, or as crun writes it a number
-        numbers = {number for name, number in majors.items() if fnmatchcase(name, of)}
-        numbers |= {number for number in majors.values() if str(number) == of}
-        return [Device(number, None, access) for number in sorted(numbers)]
+        named = {number for name, number in majors.items() if fnmatchcase(name, of)}
+        named |= {number for number in majors.values() if str(number) == of}
+        return [Device(number, None, access) for number in sorted(named)]
     if card := _CARD.fullmatch(path):
         name, minor = "nvidia", int(card["minor"])
     elif capability := _CAPABILITY.fullmatch(path):
