@@ -65,7 +65,7 @@ DISKS = _of_the_kernel(
     Disks and file systems report no errors.
 
     Reads the kernel logs of this boot and of the one before for failed reads and writes, for disks
-    that left, and for file systems that the kernel made read-only; in a paste SMART's counters too.
+    that left, and for file systems that the kernel made read-only.
     """,
 )
 HANG = _of_the_kernel(
