@@ -10,7 +10,7 @@ from rigops.doctor.registry import CHECKS, sections_for
 from rigops.probe.registry import PASTED, SECTIONS
 
 # What people read in a bundle.
-UNPARSED = {"memory", "nvidia-smi-nvlink"}
+UNPARSED = {"nvidia-smi-nvlink"}
 
 
 def test_what_a_check_needs_is_parsed() -> None:
