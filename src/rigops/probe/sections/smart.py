@@ -142,7 +142,8 @@ done
 is_root || return 0
 disks=
 for disk in /sys/block/sd* /sys/block/nvme* /sys/block/hd*; do
-    [ -e "$disk/device" ] && [ -b "/dev/${{disk##*/}}" ] || continue
+    [ -e "$disk/device" ] || continue
+    [ -b "/dev/${{disk##*/}}" ] || continue
     get "$disk/removable"
     [ "$value" = 1 ] || disks="$disks ${{disk##*/}}"
 done
