@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rigops.catalog import find_gpu
 from rigops.doctor.check import Check
+from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.probe.sections.nvidia_smi_nvlink import SECTION as NVLINK
 
@@ -24,6 +25,13 @@ _RESEAT: Final = (
 )
 
 
+class _Best(NamedTuple):
+    """Of the cards of one kind: most links up, and the highest rate."""
+
+    links: int
+    rate: float
+
+
 @Check("nvl.state", needs=(NVLINK,), fixes=("hands",))
 def state(examined: Examined) -> Finding | list[Finding]:
     """Every NVLink that is wired is up, at its full rate.
@@ -38,7 +46,8 @@ def state(examined: Examined) -> Finding | list[Finding]:
     if found is not None:
         return found
     gpus = examined.snapshot[NVLINK].or_empty.gpus
-    judged = [one for gpu in gpus if (one := _state(examined, gpu, gpus))]
+    kinds = _kinds(gpus)
+    judged = [one for gpu in gpus if (one := _state(examined, gpu, kinds, len(gpus)))]
     if judged:
         return judged
     if any(_is_missing(examined, gpu) for gpu in gpus):
@@ -78,14 +87,22 @@ def _gap(examined: Examined) -> Finding | None:
     return None
 
 
-def _state(examined: Examined, gpu: NvlinkGpu, gpus: Sequence[NvlinkGpu]) -> Finding | None:
+def _kinds(gpus: Sequence[NvlinkGpu]) -> dict[str, _Best]:
+    kinds: dict[str, _Best] = {}
+    for gpu in gpus:
+        best = kinds.get(gpu.name, _Best(0, 0.0))
+        kinds[gpu.name] = _Best(max(best.links, len(gpu.active)), max(best.rate, _rate(gpu)))
+    return kinds
+
+
+def _state(
+    examined: Examined, gpu: NvlinkGpu, kinds: Mapping[str, _Best], count: int
+) -> Finding | None:
     model = _model(examined, gpu)
     is_module = model is not None and model.p2p == "nvlink"
-    alike = [one for one in gpus if one.name == gpu.name and one.active]
-    most = max((len(one.active) for one in alike), default=0)
+    most, fastest = kinds[gpu.name]
     if model is not None and not is_module:  # a bridge wires every link of a card
         most = max(most, model.nvlink_links)
-    fastest = max(map(_rate, alike), default=0.0)
     slow = [number for number in gpu.active if (gpu.links[number].rate or 0.0) < fastest * _SLOWER]
     inactive = [number for number, link in gpu.links.items() if not link.rate]
     if gpu.active and len(gpu.active) < most:
@@ -94,7 +111,7 @@ def _state(examined: Examined, gpu: NvlinkGpu, gpus: Sequence[NvlinkGpu]) -> Fin
     elif slow:
         summary = f"NVLinks run below {fastest:g} GB/s: {', '.join(map(str, slow))}"
         numbers = slow
-    elif is_module and gpu.is_inactive and len(gpus) > 1:
+    elif is_module and gpu.is_inactive and count > 1:
         summary, numbers = "no NVLink is up, though its board connects the modules", inactive
     else:
         return None
@@ -127,8 +144,12 @@ def _model(examined: Examined, gpu: NvlinkGpu) -> Gpu | None:
 
 def _subject(examined: Examined, gpu: NvlinkGpu) -> str:
     """By its number, as nvidia-smi counts, where no other output names its address."""
-    cards = (card for card in examined.cards if card.smi and card.smi.uuid == gpu.uuid)
-    return next((card.subject for card in cards), f"gpu {gpu.index}")
+    return _subjects(examined).get(gpu.uuid, f"gpu {gpu.index}")
+
+
+@once
+def _subjects(examined: Examined) -> dict[str, str]:
+    return {one.smi.uuid: one.subject for one in examined.cards if one.smi and one.smi.uuid}
 
 
 @Check("nvl.err", needs=(NVLINK,), fixes=("hands",))
