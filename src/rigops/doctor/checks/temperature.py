@@ -213,16 +213,17 @@ def _no_memory_temperature(card: Card) -> NotReported:
 
 @Check("tmp.mem.gddr6", needs_gpu=False)
 def memory_gddr6(_: Examined) -> Finding:
-    """The temperature of GDDR6 memory.
+    """The temperature of GDDR6 and GDDR7 memory.
 
-    Always skipped. The sensor can be read only through the card's registers, with root and often
-    with iomem=relaxed or without kernel lockdown; rigops does not weaken a host for a temperature.
-    By experience GDDR6X is fine below 100 °C and throttles at 110 °C.
+    Always skipped. The sensor can be read only through the card's registers (gddr6, which has had
+    GDDR7 of the 5090 as an experiment since July 2026), with root and often with iomem=relaxed or
+    without kernel lockdown; rigops does not weaken a host for a temperature. By experience GDDR6X
+    is fine below 100 °C and throttles at 110 °C.
     """
     return Finding(
         "skipped",
         "the memory's own sensor is not read",
-        why="GDDR6 and GDDR6X have a sensor that the driver does not pass on. Programs that "
+        why="GDDR6, GDDR6X and GDDR7 have sensors that the driver does not pass on. Programs that "
         "read it need the card's registers, and so root and often iomem=relaxed, which opens "
         "all of the host's memory to root: rigops does not ask for that.",
     )
