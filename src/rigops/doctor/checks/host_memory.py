@@ -19,6 +19,7 @@ from rigops.probe.sections.memory import SECTION as MEMORY
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.probe.sections.memory import Memory, MemorySlot
+    from rigops.probe.snapshot import Answer
 
 _SHOWN: Final = 8
 _LEAST_SHARE: Final = 0.85  # of the modules that the kernel has: firmware and graphics take some
@@ -79,24 +80,31 @@ def modules(examined: Examined) -> Finding | list[Finding]:
     Compares what dmidecode lists with the memory that the kernel has: a module that is seated and
     not used is a warning. So are channels of which a part that does not divide them evenly has
     modules, such as 3 of 4: one has mostly lost contact. Other empty channels, and modules below
-    their own speed, are information. It takes root and dmidecode, and is skipped in a virtual
-    machine.
+    their own speed, are information. Without root it is unknown; it is skipped without dmidecode
+    and in a virtual machine.
     """
     answer = examined.snapshot[MEMORY]
     memory = answer.value
     if examined.snapshot[BOOT].or_empty.is_virtual_machine:
         return Finding("skipped", "a virtual machine: its memory modules are those of its host")
-    if memory is None or memory.slots is None:
-        why = "takes root" if answer.without_root else "takes dmidecode"
-        return Finding("unknown", f"which memory modules there are is not known: it {why}")
-    if not memory.modules:
-        return Finding("unknown", "dmidecode lists no module with a size", (_cited(memory.slots)))
+    if memory is None or not memory.modules:
+        return _not_listed(answer)
     found = [one for one in (_unused(memory), *_channels(memory), _slow(memory)) if one]
     if found:
         return found
-    if not answer.is_complete or any(one.mib is None for one in memory.slots):
+    if not answer.is_complete or any(one.mib is None for one in memory.slots or ()):
         return Finding("unknown", "the list of memory modules could not be read to its end")
     return Finding("ok", _sizes(memory.modules), _cited(memory.modules))
+
+
+def _not_listed(answer: Answer[Memory]) -> Finding:
+    memory = answer.or_empty
+    if memory.slots is not None:
+        return Finding("unknown", "dmidecode lists no module with a size", _cited(memory.slots))
+    if memory.total_line and not answer.without_root:
+        return Finding("skipped", "dmidecode is not installed, or lists no memory modules")
+    why = "it takes root" if answer.without_root else "they were not collected"
+    return Finding("unknown", f"which memory modules there are is not known: {why}")
 
 
 def _cited(slots: Sequence[MemorySlot]) -> tuple[Evidence, ...]:

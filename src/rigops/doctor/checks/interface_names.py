@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
+from rigops.probe.sections.network import NAME_OF_SLOT
 from rigops.probe.sections.network import SECTION as NETWORK
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.probe.sections.network import Interface, Network
 
-# systemd's names of the bus and the slot; eno1 is the firmware's own number, enx… the address.
-_OF_SLOT: Final = re.compile(r"(?:en|wl|ww)(?:P[0-9]{1,5})?p[0-9]{1,3}s[0-9]{1,3}[a-z0-9]{0,16}")
 _SHOWN: Final = 3
 
 
@@ -31,7 +30,7 @@ def names(examined: Examined) -> Finding | list[Finding]:
     network = answer.value
     if network is None:
         return Finding("unknown", "the network interfaces were not collected")
-    placed = [one for one in network.interfaces if one.address and _OF_SLOT.fullmatch(one.name)]
+    placed = [one for one in network.interfaces if one.address and NAME_OF_SLOT.fullmatch(one.name)]
     found = [finding for one in placed if (finding := _judged(network, one))]
     if found:
         return found
