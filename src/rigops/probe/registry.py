@@ -30,6 +30,7 @@ from rigops.probe.sections import (
     nvbandwidth,
     nvidia_modinfo,
     nvidia_params,
+    nvidia_smi_nvlink,
     nvidia_smi_p2p,
     nvidia_smi_topo,
     nvidia_smi_xml,
@@ -102,7 +103,7 @@ SECTIONS: tuple[Section[Any], ...] = (
     nvidia_smi_p2p.WRITE,
     nvidia_smi_p2p.NVLINK,
     nvidia_smi_p2p.ATOMICS,
-    nvidia_smi_topo.NVLINKS,
+    nvidia_smi_nvlink.SECTION,
 )
 
 # Outputs that people paste and no host is asked for.

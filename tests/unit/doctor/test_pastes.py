@@ -221,7 +221,7 @@ PASTES: Final = {
     "nvbandwidth-slow-peers": Expected("nvbandwidth", "info bench.nvbandwidth", ok="drv.loaded"),
     "nvbandwidth-waived": Expected("nvbandwidth", "fail bench.nvbandwidth", ok="drv.loaded"),
     "nvlink-fatal-with-sxid": Expected("kernel log", "fail xid"),
-    "nvlink-status": Expected("nvidia-smi nvlink", "warn gpu.count"),
+    "nvlink-status": Expected("nvidia-smi nvlink", "warn nvl.state"),
     "p2p-bandwidth-hang": Expected("p2pBandwidthLatencyTest", unknown="bench.p2p"),
     "p2p-bandwidth-slow-fish": Expected("p2pBandwidthLatencyTest", "fail bench.p2p"),
     "p2p-granted-all-letters": Expected("nvidia-smi topo", ok="gpu.count"),

@@ -205,3 +205,25 @@ def test_sensors_that_were_not_read_are_not_well() -> None:
 
     assert found.status == "unknown"
     assert "in time" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("warmth", "watts", "status"),
+    [
+        ((70.0, 72.0, 88.0), (300.0, 300.0, 310.0), ["warn"]),
+        ((70.0, 72.0, 84.0), (300.0, 300.0, 310.0), ["ok"]),
+        ((70.0, 88.0), (300.0, 300.0), ["warn"]),
+        ((30.0, 31.0, 55.0), (21.0, 21.0, 22.0), ["ok"]),
+        ((40.0, 41.0, 88.0), (21.0, 21.0, 300.0), ["unknown"]),
+        ((70.0, None, 88.0), (300.0, 300.0, 300.0), ["unknown", "warn"]),
+        ((88.0,), (300.0,), ["skipped"]),
+    ],
+)
+def test_a_card_among_its_siblings(
+    warmth: tuple[float | None, ...], watts: tuple[float, ...], status: list[str]
+) -> None:
+    cards = [
+        replace(RTX3090, celsius=one, watts=power) for one, power in zip(warmth, watts, strict=True)
+    ]
+
+    assert sorted(statuses(look("tmp.outlier", rig(*cards)))) == sorted(status)

@@ -12,6 +12,7 @@ from tests.unit.doctor import test_command_line
 from tests.unit.probe import (
     test_kernel_log,
     test_lspci_corpus,
+    test_nvlink_and_memory,
     test_smi_real_outputs,
 )
 
@@ -20,6 +21,7 @@ TABLES: tuple[dict[str, object], ...] = (
     dict(test_lspci_corpus.ROWS),
     dict(test_kernel_log.REAL_ROWS),
     dict(test_command_line.ROWS),
+    dict(test_nvlink_and_memory.ROWS),
 )
 ROWS = {file: facts for table in TABLES for file, facts in table.items()}
 
@@ -29,9 +31,7 @@ OUT_OF_SCOPE = {
     "01c-*/*.dmon.txt": "a stream, not a state",
     "01c-*/*.version.txt": "only the tool's own version",
     "05-p2p-bench/*": "programs that need a CUDA toolkit; preflight measures for itself",
-    "01c-*/*nvlink*": "NVLinks: collected for people",
     "11b-borg/*": "answers of borg; a section asks systemd about backups, not borg",
-    "11d-dmidecode-memory/*": "slots of main memory: collected for people",
     "12-nccl-topo-xml/*": "topologies dumped by NCCL",
 }
 

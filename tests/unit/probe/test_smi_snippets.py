@@ -68,3 +68,16 @@ def test_its_words_and_its_code_are_passed_on(shell: str, tmp_path: Path) -> Non
 
         assert (done.returncode, done.stderr) == (9, "")
         assert done.stdout == f"asked {ASKS[section.name]}\nfailed\n"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(("link", "asked"), [("25.781 GB/s", "-s-e"), ("<inactive>", "-s")])
+def test_errors_of_nvlinks_are_asked_for_where_one_is_up(
+    shell: str, link: str, asked: str, tmp_path: Path
+) -> None:
+    _nvidia_smi(tmp_path, f'printf %s "$2" >>{tmp_path}/asked; echo "Link 0: {link}"')
+    (section,) = (one for one in OWN if one.name == "nvidia-smi-nvlink")
+
+    _run(section, tmp_path, shell)
+
+    assert (tmp_path / "asked").read_text() == asked

@@ -36,17 +36,6 @@ def _of_pastes(name: str, text: str, cause_rank: int = Check.cause_rank) -> Chec
     return Check(name, needs=needs, needs_gpu=False, fixes=("hands",), cause_rank=cause_rank)(run)
 
 
-RAM = _of_the_kernel(
-    "ram.ecc",
-    "memory error",
-    52,
-    """
-    The host's memory reports no errors.
-
-    Reads the kernel logs of this boot and of the one before for errors of memory that EDAC or the
-    firmware counts. Corrected ones are a warning: a module that errs often fails soon.
-    """,
-)
 MACHINE_CHECK = _of_the_kernel(
     "cpu.mce",
     "machine check",
@@ -65,7 +54,7 @@ DISKS = _of_the_kernel(
     Disks and file systems report no errors.
 
     Reads the kernel logs of this boot and of the one before for failed reads and writes, for disks
-    that left, and for file systems that the kernel made read-only; in a paste SMART's counters too.
+    that left, and for file systems that the kernel made read-only.
     """,
 )
 HANG = _of_the_kernel(

@@ -9,7 +9,7 @@ from rigops.concerns.thermal_guard import NAME, record
 from rigops.concerns.thermal_guard.decide import UNIT, unwatchable
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.views import reported
+from rigops.doctor.views import peers, reported
 from rigops.doctor.views.declared import start_unit
 from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -32,6 +32,9 @@ SURELY_HOT_CELSIUS: Final = 85.0
 MEMORY_CELSIUS: Final = 85.0
 MEMORY_FAIL_ABOVE: Final = 8.0  # over its own limit: from a warning to a failure
 FAN_CELSIUS: Final = 60.0  # many fans rest below 50 to 60 °C, to be quiet
+OUTLIER_CELSIUS: Final = 15.0  # cards above one another differ by about ten
+OUTLIER_FROM_CELSIUS: Final = 60.0
+_LIKE_POWER: Final = 0.15
 _BELIEVED_CELSIUS: Final = (0.0, 150.0)
 _LEAST_THRESHOLD: Final = 50.0  # below, it is a distance to the limit and no temperature
 _HOT_CARD = fix_by_hand(
@@ -96,6 +99,53 @@ def _no_temperature(smi: SmiGpu) -> Finding | NotReported:
     else:
         return NotReported("the card does not report its temperature")
     return Finding("unknown", summary)
+
+
+@Check("tmp.outlier", needs=(SMI,), fixes=("hands",))
+@reported.each_card(
+    "no card is much hotter than its siblings",
+    evidence=r"temperature/gpu_(temp$|current)|(power_draw|instant_power_draw)$",
+)
+def outlier(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
+    """No card is much hotter than its siblings at like power.
+
+    Compares each card above 60 °C with the others of its kind that draw as much power, within 15 %.
+    One that is 15 °C hotter than the hottest of them is a warning: its cooler or its place is
+    worse than theirs. Cards that no other is like are skipped. Measure it under load.
+    """
+    now = _believed(smi.celsius)
+    if now is None:
+        return _no_temperature(smi)
+    if smi.watts is None:
+        return NotReported("the card does not report its power")
+    if len(examined.cards) > peers.MOST_CARDS:
+        return NotReported(f"rigops compares at most {peers.MOST_CARDS} cards")
+    others = [
+        warmth
+        for other in examined.cards
+        if (one := other.smi) is not None
+        and other.address != card.address
+        and other.name == card.name
+        and one.watts is not None
+        and abs(one.watts - smi.watts) <= _LIKE_POWER * smi.watts
+        and (warmth := _believed(one.celsius)) is not None
+    ]
+    if not others:
+        return NotReported("no two cards of a kind draw like power", expected=True)
+    if now < OUTLIER_FROM_CELSIUS or now - max(others) < OUTLIER_CELSIUS:
+        return Finding("ok", f"{now:g} °C at {smi.watts:g} W")
+    return Finding(
+        "warn",
+        f"{now:g} °C at {smi.watts:g} W; its siblings are at {max(others):g} °C at most",
+        why="At the same power a card can only be hotter if it gets less air, if its fan or pump "
+        "is weaker, or if its paste is old or its cooler loose.",
+        data={"celsius": now, "siblings": max(others)},
+        fix=fix_by_hand(
+            "give the card air (a slot between cards, a blower beside open ones), clean its "
+            "cooler, and compare its fan with the others'; where it stays hot in another slot, "
+            "renew its thermal paste"
+        ),
+    )
 
 
 def _without_threshold(now: float) -> Finding:
@@ -163,16 +213,17 @@ def _no_memory_temperature(card: Card) -> NotReported:
 
 @Check("tmp.mem.gddr6", needs_gpu=False)
 def memory_gddr6(_: Examined) -> Finding:
-    """The temperature of GDDR6 memory.
+    """The temperature of GDDR6 and GDDR7 memory.
 
-    Always skipped. The sensor can be read only through the card's registers, with root and often
-    with iomem=relaxed or without kernel lockdown; rigops does not weaken a host for a temperature.
-    By experience GDDR6X is fine below 100 °C and throttles at 110 °C.
+    Always skipped. The sensor can be read only through the card's registers (gddr6, which has had
+    GDDR7 of the 5090 as an experiment since July 2026), with root and often with iomem=relaxed or
+    without kernel lockdown; rigops does not weaken a host for a temperature. By experience GDDR6X
+    is fine below 100 °C and throttles at 110 °C.
     """
     return Finding(
         "skipped",
         "the memory's own sensor is not read",
-        why="GDDR6 and GDDR6X have a sensor that the driver does not pass on. Programs that "
+        why="GDDR6, GDDR6X and GDDR7 have sensors that the driver does not pass on. Programs that "
         "read it need the card's registers, and so root and often iomem=relaxed, which opens "
         "all of the host's memory to root: rigops does not ask for that.",
     )

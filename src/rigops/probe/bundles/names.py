@@ -17,6 +17,7 @@ from rigops.catalog import load
 from rigops.dataclass import dataclass
 from rigops.probe.bundles.pseudonyms import WordKind, is_pseudonym
 from rigops.probe.section import EVERY_WORD
+from rigops.probe.sections.network import NAME_OF_SLOT
 
 if TYPE_CHECKING:
     from rigops.probe.section import Section
@@ -184,9 +185,11 @@ def has_only_technical_words(section: str) -> bool:
 
 
 def is_technical(name: str) -> bool:
-    """Also gpu0, sda1 and nv4: a pattern may look for a word with a number."""
+    """Also gpu0, sda1 and nv4, since a pattern may look for a word with a number; and enp5s0."""
     word = name.lower()
-    if len(word) < _SHORTEST or _DIGITS.fullmatch(word) or _is_declared(word):
+    if len(word) < _SHORTEST or NAME_OF_SLOT.fullmatch(word):
+        return True
+    if _DIGITS.fullmatch(word) or _is_declared(word):
         return True
     numbered = _NUMBERED.fullmatch(word)
     return numbered is not None and (

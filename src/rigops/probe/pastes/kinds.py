@@ -123,7 +123,7 @@ PYTORCH: Final = _kind(
 NVLINK: Final = _kind(
     "nvidia-smi nvlink", "nvidia-smi-nvlink", LIST.begins.pattern,
     r"\s+Link [0-9]{1,2}[:,] |NVML: Unable to retrieve|Device does not have or support Nv|\s+MIG ",
-    has=r"\s+Link [0-9]|NVML: |Device does not",
+    has=r"\s+Link [0-9]|NVML: |Device does not", is_joined=True,
 )  # fmt: skip
 MATRIX: Final = _kind(
     "nvidia-smi topo", "nvidia-smi-topo",

@@ -1,4 +1,4 @@
-"""The boots that the journal remembers; for people, also how the one before this ended."""
+"""The boots that the journal remembers, and where it is; for people, how the last one ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rigops.dataclass import dataclass
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines, matches, stripped
 
-_STORAGE: Final = "test -e /var/log/journal/*/*.journal"
+STORAGE: Final = "test -e /var/log/journal/*/*.journal"
 _END: Final = "journalctl -b -1 -q --no-pager -o short-iso-precise -n 40"
 _LIST: Final = "journalctl --list-boots -q --no-pager"
 
@@ -37,17 +37,25 @@ class Boots:
     """None: not reported."""
 
     boots: tuple[BootRecord, ...] = ()
+    is_persistent: bool | None = None  # the journal is on disk
+    is_empty: bool = False  # there is no journal
     unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Boots:
     found = blocks(text)
     listed, unparsed = _listed(found.get(_LIST, ""))
-    known = {_LIST, _END, _STORAGE}
+    known = {_LIST, _END, STORAGE}
     unparsed += tuple(head for head in found if head not in known)
     if not known & set(found):
         unparsed += tuple(line for line in lines(text) if line.strip())
-    return Boots(boots=listed, unparsed=unparsed)
+    storage = found.get(STORAGE, "").strip()
+    return Boots(
+        boots=listed,
+        is_persistent={"yes": True, "no": False}.get(storage),
+        is_empty=not text.strip(),
+        unparsed=unparsed,
+    )
 
 
 def _listed(text: str) -> tuple[tuple[BootRecord, ...], tuple[str, ...]]:
@@ -75,7 +83,7 @@ _SNIPPET = rf"""
 command -v journalctl >/dev/null || return 0
 has() {{ [ -e "$1" ]; }}
 TZ=UTC; export TZ
-block '{_STORAGE}'
+block '{STORAGE}'
 if has /var/log/journal/*/*.journal; then echo yes; else echo no; fi
 list=$({_LIST} 2>&1)
 code=$?
@@ -90,7 +98,7 @@ if [ "$code" != 0 ] || [ $# -gt 1 ]; then run {_END} | cut -c -300; fi
 """
 
 _TECHNICAL = (
-    f"{_STORAGE} {_END} {_LIST} systemd-shutdown stopped shutting down reached target system "
+    f"{STORAGE} {_END} {_LIST} systemd-shutdown stopped shutting down reached target system "
     "shutdown power-off poweroff halted restarting kexec reboot halt final finished unmounting "
     "file systems will hint failed files specifying data from the specified"
 )

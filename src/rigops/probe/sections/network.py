@@ -22,6 +22,10 @@ _INTERFACE = re.compile(
     r" state=(?P<state>\S+) kind=(?P<kind>wifi|bridge|bond|virtual|wired)\s*"
 )
 _NAME = re.compile(r"[^\s/:]{1,40}")
+# systemd's names of the bus and the slot; eno1 is the firmware's own number, enx… the address.
+NAME_OF_SLOT = re.compile(
+    r"(?:en|wl|ww)(?:P[0-9]{1,5})?p[0-9]{1,3}s[0-9]{1,3}[a-z0-9]{0,16}", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,6 +85,3 @@ def _cells(line: str, devices: list[str]) -> dict[int, str] | None:
 
 
 SECTION = smi_section("nvidia-smi-topo", "topo -m", parse, lane="peers")
-
-# For people: the speed and the state of each link.
-NVLINKS = smi_section("nvidia-smi-nvlink", "nvlink -s", str, lane="cards")
