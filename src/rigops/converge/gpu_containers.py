@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns import registry
 from rigops.converge.errors import DeployError
-from rigops.converge.session import SYSTEMD
 from rigops.dataclass import dataclass
 from rigops.ownership.file_work import unit_changed_by
 from rigops.plan.change import Change
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from rigops.probe.gpu_units import Device, GpuUnit
     from rigops.probe.section import Section
 
+SYSTEMD: Final = "systemd"  # in a plan, for what it is to read
 NAME: Final = "gpu_containers"  # of the key, and of its part in a plan
 _DEADLINE_S: Final = 120.0
 _REFRESH: Final = "nvidia-cdi-refresh.service"

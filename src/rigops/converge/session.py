@@ -14,6 +14,7 @@ from rigops.concerns import registry
 from rigops.converge import reboot_impact
 from rigops.converge.connector import HostChannel
 from rigops.converge.errors import DeployError
+from rigops.converge.gpu_containers import SYSTEMD
 from rigops.converge.lock import take, work_argv
 from rigops.converge.reboot import order_only, reboot
 from rigops.converge.result import Stage
@@ -40,7 +41,6 @@ REBOOT_TIMEOUT_S: Final = 900
 _LOCK_S: Final = 600.0
 _LAST_RESORT_S: Final = 120.0
 _ANSWER_S: Final = 20.0
-SYSTEMD: Final = "systemd"  # in a plan, for what it is to read
 
 
 class HostSession:

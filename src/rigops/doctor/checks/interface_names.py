@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rigops.probe.sections.network import Interface, Network
 
 _SHOWN: Final = 3
+_WORD: Final = re.compile(r"[\w-]{1,64}")
 
 
 @Check("net.ifname", needs=(NETWORK,), fixes=("hands",))
@@ -44,8 +45,7 @@ def names(examined: Examined) -> Finding | list[Finding]:
 
 def _judged(network: Network, interface: Interface) -> Finding | None:
     name, mac = interface.name, interface.mac
-    is_named = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
-    lines = [one for one in network.matches if is_named.search(one.text)]
+    lines = [one for one in network.matches if name in _WORD.findall(one.text)]
     if not lines or (mac and any(mac.lower() in one.text.lower() for one in network.matches)):
         return None
     address = mac or "ADDRESS"
