@@ -10,6 +10,7 @@ import pytest
 from rigops.converge import gpu_containers
 from rigops.converge.errors import DeployError
 from rigops.plan.change import Change, Package, PackageChanges, Plan
+from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.gpu_units import Device, GpuUnit
 from rigops.transport import Result
 
@@ -199,3 +200,27 @@ def test_nothing_is_told_where_it_is_left(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert gpu_containers.protect(cast("Any", at), "leave") == ()
     assert at.scripts == []
+
+
+SPECS = """== stat cdi
+1700000000 /etc/cdi/nvidia.yaml
+1700000000 /var/run/cdi/nvidia.yaml
+== grep libcuda cdi
+/etc/cdi/nvidia.yaml:libcuda.so.535.183.01
+/var/run/cdi/nvidia.yaml:libcuda.so.535.261.03
+== stat libcuda
+1700000000 /usr/lib/x86_64-linux-gnu/libcuda.so.535.261.03
+"""
+
+
+def test_after_a_new_driver_specs_are_renewed_and_a_stale_one_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = Bundle("rig", None, root=True, sections={"container": Collected(SPECS)})
+    monkeypatch.setattr(gpu_containers, "_asked", lambda *_: answer)
+    at = Host([])
+
+    (said,) = gpu_containers.stale_specs(cast("Any", at))
+
+    assert said.startswith("/etc/cdi/nvidia.yaml names driver 535.183.01, which is no longer there")
+    assert "systemctl restart nvidia-cdi-refresh.service" in at.scripts[0]
