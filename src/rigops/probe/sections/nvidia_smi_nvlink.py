@@ -107,7 +107,7 @@ def _is_added(gpu: NvlinkGpu, line: str) -> bool:
 _SNIPPET: Final = r"""
 command -v nvidia-smi >/dev/null || return 0
 links=$(nvidia-smi nvlink -s 2>&1); code=$?
-printf '%s\n' "$links"
+echo "$links"
 case $links in *" GB/s"*) nvidia-smi nvlink -e 2>&1 || code=$? ;; esac
 return "$code"
 """
