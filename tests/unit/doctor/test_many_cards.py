@@ -21,6 +21,7 @@ from rigops.doctor.views.peers import MOST_CARDS
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.pastes.reading import read_apart
 from rigops.probe.snapshot import HostSnapshot
+from tests.shards import PROPERTIES
 from tests.unit.doctor.examining import catalog, check_of
 from tests.unit.doctor.logged import journal
 from tests.unit.doctor.pcie_rigs import HEALTHY, card, counters, port, smi, smi_card
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _OURS: Final = str(Path(rigops.__file__).parent)
 _FEW: Final = 60
+_IN_ITS_SHARD: Final = pytest.mark.shard(PROPERTIES)  # every line is counted, which takes seconds
 # Of each card: what doctor looks up by address.
 _LOG: Final = (
     "pci {a}: [10de:26b3] type 00 class 0x030000",
@@ -128,7 +130,14 @@ DECLARED: Final = {
 }
 
 
-@pytest.mark.parametrize("lost", [(), ("pci", "nvidia-smi-xml"), ("lspci",)])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        (),
+        pytest.param(("pci", "nvidia-smi-xml"), marks=_IN_ITS_SHARD),
+        pytest.param(("lspci",), marks=_IN_ITS_SHARD),
+    ],
+)
 def test_twice_the_cards_take_twice_the_steps(
     lost: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,12 +176,24 @@ def test_pairs_of_more_cards_than_a_machine_may_have_are_unknown(name: str) -> N
 @pytest.mark.parametrize(
     "line",
     [
-        "{a} VGA compatible controller [0300]: NVIDIA Corporation Card {n} [10de:{d:04x}]\n",
+        pytest.param(
+            "{a} VGA compatible controller [0300]: NVIDIA Corporation Card {n} [10de:{d:04x}]\n",
+            marks=_IN_ITS_SHARD,
+        ),
         "{a} 3D controller: NVIDIA Corporation Device {d:04x} (rev ff)\n",
-        "{a} PCI bridge [0604]: AMD [1022:1483]\n\tBus: primary=00, secondary={d:02x}\n\n",
-        "{a} 0300: 10de:{d:04x}\n\tCapabilities: [100 v1] Virtual Channel\n",
+        pytest.param(
+            "{a} PCI bridge [0604]: AMD [1022:1483]\n\tBus: primary=00, secondary={d:02x}\n\n",
+            marks=_IN_ITS_SHARD,
+        ),
+        pytest.param(
+            "{a} 0300: 10de:{d:04x}\n\tCapabilities: [100 v1] Virtual Channel\n",
+            marks=_IN_ITS_SHARD,
+        ),
         "\tCapabilities: [2a0 v1] Access Control Services\n\t\tACSCtl:\tReqRedir+\n",
-        "           +-{b:02x}.0-[{n:02x}]----00.0\n",
+        pytest.param(
+            "           +-{b:02x}.0-[{n:02x}]----00.0\n",
+            marks=_IN_ITS_SHARD,
+        ),
     ],
 )
 def test_twice_the_paste_takes_twice_the_steps(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
