@@ -43,7 +43,7 @@ format: $(VENV)/ready
 	$(RUN) -m ruff format .
 
 checks-page: $(VENV)/ready
-	$(RUN) -m rigops.doctor.checks_page >docs/checks.md
+	$(RUN) -m rigops.doctor.checks_page >docs/reference/checks/README.md
 
 first-hour-page: $(VENV)/ready
 	$(VENV)/bin/python -m tests.first_hour >docs/first-hour.new && mv docs/first-hour.new docs/first-hour.md

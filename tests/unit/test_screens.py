@@ -12,7 +12,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_HOUR = ROOT / "docs/first-hour.md"  # a test of the lab compares it
 PASTES = ROOT / "tests/fixtures/pastes"
-PAGES = ("README.md", *(f"docs/{one.name}" for one in sorted((ROOT / "docs").glob("*.md"))))
+PAGES = (
+    "README.md",
+    *(str(one.relative_to(ROOT)) for one in sorted((ROOT / "docs").rglob("*.md"))),
+)
 _BLOCK = re.compile(r"^```\n\$ (rigops .*)\n((?:(?!```).*\n)+)```$", re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""docs/checks.md, made from the checks: `python -m rigops.doctor.checks_page >docs/checks.md`."""
+"""docs/reference/checks/README.md, made from the checks."""
 
 from __future__ import annotations
 

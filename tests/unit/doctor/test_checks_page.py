@@ -5,7 +5,7 @@ from pathlib import Path
 from rigops.doctor.checks_page import page
 from rigops.doctor.registry import CHECKS
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/checks.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/reference/checks/README.md"
 
 
 def test_the_page_is_made_from_the_checks() -> None:
