@@ -10,7 +10,7 @@ PACKAGES := openssh-client openssh-server mmdebstrap systemd systemd-container b
 # Of shards alone: 170 MB.
 test-all shard shards: PACKAGES += chromium
 
-.PHONY: test test-all shard shards demo bench format docs docs-pages first-hour-page system clean
+.PHONY: test test-all shard shards demo bench format docs docs-pages page-picture first-hour-page system clean
 .DELETE_ON_ERROR:
 
 test: $(VENV)/ready system
@@ -49,6 +49,9 @@ docs: $(VENV)/docs-ready
 # Those that are made from the code and the catalog.
 docs-pages: $(VENV)/ready
 	$(RUN) -m docgen
+
+page-picture: $(VENV)/ready
+	$(RUN) -m tests.pages.picture
 
 first-hour-page: $(VENV)/ready
 	$(VENV)/bin/python -m tests.first_hour >docs/first-hour.new && mv docs/first-hour.new docs/first-hour.md

@@ -21,9 +21,10 @@ _HEAD: Final = f"""\
 
 `rigops COMMAND --help` shows these pages in the terminal.
 
-`-v`, `--json` and `--no-color` are options of every command that reports; a document of `--json` begins with its
-`schema`, and is the only thing on standard output. `--ask-sudo-password` and `--accept-host-key` are options of every
-command that reaches hosts. Options that take several values are repeatable and accept commas.
+`-v`, `--json` and `--no-color` are options of every command that reports; a document of `--json`
+begins with its `schema`, and is the only thing on standard output. `--ask-sudo-password` and
+`--accept-host-key` are options of every command that reaches hosts. Options that take several
+values are repeatable and accept commas.
 """
 _CODES: Final = f"""
 ## Exit codes
@@ -33,8 +34,14 @@ _CODES: Final = f"""
         ("code", "meaning"),
         (
             ("0", "ok"),
-            ("1", "a failure: a failed check, a host that did not get what was declared, broken P2P"),
-            ("2", "wrong command or inventory; nothing was touched. With `--json`: `rigops.error/1`"),
+            (
+                "1",
+                "a failure: a failed check, a host that did not get what was declared, broken P2P",
+            ),
+            (
+                "2",
+                "wrong command or inventory; nothing was touched. With `--json`: `rigops.error/1`",
+            ),
             ("3", "unknown: a host was not reached, or could not be judged"),
             ("4", "`rigops plan --exit-code`: changes are pending"),
             ("130", "interrupted or declined"),

@@ -20,18 +20,21 @@ _HEAD: Final = """\
 
 {made}
 
-From the catalog of {as_of}, in which each value has its evidence: `rigops drivers --gpu NAME -v` shows it. Your own file
-adds to it and overrides it ([how](../how-to/drivers.md)). [Another list](verified-on.md) says what
-rigops itself was tried on: few of these cards.
+From the catalog of {as_of}, in which each value has its evidence: `rigops drivers --gpu NAME -v`
+shows it. Your own file adds to it and overrides it ([how](../how-to/drivers.md)). rigops itself was
+tried on few of these cards ([verified on](verified-on.md)).
 
-- **power**: the default in watts, and the range of one real board; what `nvidia-smi` says on your machine wins.
-- **peak**: millisecond peaks against the power limit, by which a power supply trips. Few cards were measured; others have
-  the value of a similar one, and the evidence says so.
-- **P2P**: what the stock driver grants between two such cards over PCIe, or over NVLink where that is named.
+- **power**: the default in watts, and the range of one real board. The values that `nvidia-smi`
+  reports on your machine win.
+- **peak**: millisecond peaks against the power limit, by which a power supply trips. Few cards were
+  measured; others have the value of a similar one, and the evidence says so.
+- **P2P**: what the stock driver grants between two such cards over PCIe, or over NVLink where that
+  is named.
 - **NVLink**: GB/s one way, all links together.
 - **VRAM °C**: whether the driver reports the memory's temperature.
-- **drivers**: branches without a fault that was reported for the card, the newest first; `–`: none has good reports. Then
-  the oldest and the newest branch that drive it.
+- **good**: driver branches that are known to be good for the card, the newest first; an ended one
+  gets no fixes. `-`: no reports, or a caution; `rigops drivers --gpu NAME` has the details.
+- **branches**: the oldest and the newest that drive the card.
 """
 _P2P: Final = {
     "pcie": "yes",
@@ -53,7 +56,7 @@ def page() -> str:
 
 def _cards(catalog: Catalog, cards: list[Gpu]) -> str:
     return table(
-        ("card", "GiB", "power", "peak", "P2P", "NVLink", "VRAM °C", "drivers"),
+        ("card", "GiB", "power", "peak", "P2P", "NVLink", "VRAM °C", "good", "branches"),
         [
             (
                 card.name,
@@ -61,9 +64,12 @@ def _cards(catalog: Catalog, cards: list[Gpu]) -> str:
                 _power(card),
                 f"{card.spike_factor:g}",
                 _P2P[card.p2p],
-                f"{card.nvlink_gb_per_s:g}" if card.nvlink_links else "–",
+                f"{card.nvlink_gb_per_s:g}" if card.nvlink_links else "-",
                 "yes" if card.memory_temperature else "no",
-                _branches(catalog, card),
+                _good(catalog, card),
+                f"{card.first_branch} to {card.last_branch}"
+                if card.last_branch
+                else f"{card.first_branch} on",
             )
             for card in cards
         ],
@@ -76,13 +82,12 @@ def _power(card: Gpu) -> str:
     return f"{card.watts_default} ({card.watts_min} to {card.watts_max})"
 
 
-def _branches(catalog: Catalog, card: Gpu) -> str:
+def _good(catalog: Catalog, card: Gpu) -> str:
     good = [
         f"{one.branch} (ended)" if has_ended(one, catalog.as_of) else one.branch
         for one in reversed(good_branches(catalog, (card,)))
     ]
-    newest = f"to {card.last_branch}" if card.last_branch else "on"
-    return f"{', '.join(good) or '–'}; from {card.first_branch} {newest}"
+    return ", ".join(good) or "-"
 
 
 def _reasons(cards: list[Gpu]) -> str:
@@ -100,8 +105,8 @@ def _drivers(catalog: Catalog) -> str:
             one.branch,
             one.kind,
             one.end_of_life or "not known",
-            one.cuda or "–",
-            one.releases[-1].version if one.releases else "–",
+            one.cuda or "-",
+            one.releases[-1].version if one.releases else "-",
             _span(one.architectures),
             _span(one.open_architectures),
         )
@@ -132,5 +137,5 @@ def _bad(catalog: Catalog) -> Iterator[str]:
 
 def _span(architectures: tuple[str, ...]) -> str:
     if not architectures:
-        return "–"
+        return "-"
     return f"{architectures[0]} to {architectures[-1]}"

@@ -21,7 +21,7 @@ def page(text: str) -> str:
 def _concern(key: str) -> str:
     name = registry.concern_of(key)
     if name is None:
-        return "–"
+        return "-"
     if name not in registry.names_in_this_version():
         return f"{name} (not in this version)"
     return f"[{name}](../how-to/{name}.md)"

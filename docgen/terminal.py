@@ -81,7 +81,7 @@ def _text(line: str, y: int) -> str:
     width = (len(line) - at) * _CHARACTER
     text = escape(line, quote=False)
     for shape, name in _COLORS:
-        text = shape.sub(lambda one, name=name: f'<tspan class="{name}">{one[0]}</tspan>', text)
+        text = shape.sub(rf'<tspan class="{name}">\g<0></tspan>', text)
     return (
         f'<text x="{_EDGE + at * _CHARACTER:g}" y="{y}" textLength="{width:g}" '
         f'xml:space="preserve">{text.strip()}</text>'

@@ -21,19 +21,6 @@ def _page(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def test_every_key_is_documented_with_what_it_takes() -> None:
-    keys = registry.keys()
-
-    def row(name: str) -> str:
-        acting = registry.concern_of(name) or "none"
-        if acting not in {"none", *registry.names_in_this_version()}:
-            acting = f"{acting} (not in this version)"
-        return f"| `{name}` | {keys[name].accepted} | {acting} |"
-
-    page = _page("docs/reference/inventory.md")
-    assert [name for name in keys if row(name) not in page] == []
-
-
 def test_every_concern_has_a_page_and_a_row_with_its_keys() -> None:
     page = _page("docs/reference/concerns.md")
     for concern in registry.in_this_version():

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: the order of the navigation, and a search that fetches nothing from elsewhere."""
+"""Hooks of mkdocs: the order of the navigation, and a search that fetches nothing."""
 
 from __future__ import annotations
 
