@@ -15,6 +15,7 @@ from tests.lab.vm.requirements import lacks as lacks_machines
 from tests.pages.requirements import lacks as lacks_browser
 from tests.real_cuda.requirements import lacks as lacks_compiler
 from tests.silicon.requirements import lacks as lacks_card
+from tests.docs_site.requirements import lacks as lacks_mkdocs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,6 +25,7 @@ PROPERTIES = "properties"
 FUZZ = "fuzz"
 SHELLS = "shells"
 PAGES = "pages"
+DOCS = "docs"
 SILICON = "silicon"
 LAB_ITSELF = "lab-itself"
 LAB_TRANSPORT = "lab-transport"
@@ -119,6 +121,14 @@ SHARDS = (
         ("tests/pages",),
         (),
         lacks_browser,
+    ),
+    Shard(
+        DOCS,
+        2,
+        ("docs", "mkdocs.yml", "docgen", "pyproject.toml", "tests/docs_site"),
+        ("tests/docs_site",),
+        (),
+        lacks_mkdocs,
     ),
     Shard(LAB_ITSELF, 6, ("tests/lab",), ("tests/lab", "tests/unit/lab")),
     Shard(LAB_TRANSPORT, 2, ("src/rigops/transport",)),
