@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.docs_site.requirements import lacks as lacks_mkdocs
 from tests.lab.requirements import lacks as lacks_hosts
 from tests.lab.requirements import lacks_containers
 from tests.lab.vm.requirements import lacks as lacks_machines
 from tests.pages.requirements import lacks as lacks_browser
 from tests.real_cuda.requirements import lacks as lacks_compiler
 from tests.silicon.requirements import lacks as lacks_card
-from tests.docs_site.requirements import lacks as lacks_mkdocs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
