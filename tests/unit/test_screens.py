@@ -14,7 +14,11 @@ FIRST_HOUR = ROOT / "docs/first-hour.md"  # a test of the lab compares it
 PASTES = ROOT / "tests/fixtures/pastes"
 PAGES = (
     "README.md",
-    *(str(one.relative_to(ROOT)) for one in sorted((ROOT / "docs").rglob("*.md"))),
+    *(
+        str(page.relative_to(ROOT))
+        for page in sorted((ROOT / "docs").rglob("*.md"))
+        if page.parent.name != "symptoms"  # whose pastes are in the pages
+    ),
 )
 _BLOCK = re.compile(r"^```\n\$ (rigops .*)\n((?:(?!```).*\n)+)```$", re.MULTILINE)
 
