@@ -10,21 +10,21 @@ PACKAGES := openssh-client openssh-server mmdebstrap systemd systemd-container b
 # Of shards alone: 170 MB.
 test-all shard shards: PACKAGES += chromium
 
-.PHONY: test test-all shard shards demo bench format checks-page first-hour-page system clean
+.PHONY: test test-all shard shards demo bench format docs docs-pages page-picture first-hour-page system clean
 .DELETE_ON_ERROR:
 
 test: $(VENV)/ready system
 	$(RUN) -m tests.tiers
 
-test-all: $(VENV)/ready system
+test-all: $(VENV)/docs-ready system
 	$(RUN) -m tests.tiers --all
 
 # make shard NAME=properties
-shard: $(VENV)/ready system
+shard: $(VENV)/docs-ready system
 	$(RUN) -m tests.tiers --shard $(NAME)
 
 # make shards MINUTES=20: those whose files changed, the shortest first (UNTIL: at the latest)
-shards: $(VENV)/ready system
+shards: $(VENV)/docs-ready system
 	$(RUN) -m tests.tiers --minutes $(MINUTES) $(if $(UNTIL),--until $(UNTIL))
 
 demo: $(VENV)/ready system
@@ -42,8 +42,16 @@ format: $(VENV)/ready
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
-checks-page: $(VENV)/ready
-	$(RUN) -m rigops.doctor.checks_page >docs/checks.md
+# A site to look at: .site/index.html
+docs: $(VENV)/docs-ready
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict
+
+# Those that are made from the code and the catalog.
+docs-pages: $(VENV)/ready
+	$(RUN) -m docgen
+
+page-picture: $(VENV)/ready
+	$(RUN) -m tests.pages.picture
 
 first-hour-page: $(VENV)/ready
 	$(VENV)/bin/python -m tests.first_hour >docs/first-hour.new && mv docs/first-hour.new docs/first-hour.md
@@ -53,6 +61,10 @@ $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv --without-pip $(VENV)
 	$(PYTHON) -m pip --python $(VENV)/bin/python install --quiet --upgrade pip
 	$(RUN) -m pip install --quiet --editable . --group dev
+	touch $@
+
+$(VENV)/docs-ready: $(VENV)/ready
+	$(RUN) -m pip install --quiet --group docs
 	touch $@
 
 # The tests start an sshd of their own; the one that the package brings must not open a port.
@@ -78,4 +90,4 @@ system:
 	fi
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .hypothesis .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .site dist build .mypy_cache .ruff_cache .hypothesis .pytest_cache .import_linter_cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.docs_site.requirements import lacks as lacks_mkdocs
 from tests.lab.requirements import lacks as lacks_hosts
 from tests.lab.requirements import lacks_containers
 from tests.lab.vm.requirements import lacks as lacks_machines
@@ -24,6 +25,7 @@ PROPERTIES = "properties"
 FUZZ = "fuzz"
 SHELLS = "shells"
 PAGES = "pages"
+DOCS = "docs"
 SILICON = "silicon"
 LAB_ITSELF = "lab-itself"
 LAB_TRANSPORT = "lab-transport"
@@ -119,6 +121,14 @@ SHARDS = (
         ("tests/pages",),
         (),
         lacks_browser,
+    ),
+    Shard(
+        DOCS,
+        2,
+        ("docs", "mkdocs.yml", "docgen", "pyproject.toml", "tests/docs_site"),
+        ("tests/docs_site",),
+        (),
+        lacks_mkdocs,
     ),
     Shard(LAB_ITSELF, 6, ("tests/lab",), ("tests/lab", "tests/unit/lab")),
     Shard(LAB_TRANSPORT, 2, ("src/rigops/transport",)),

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.shard(ATTACK)
 LIVE: Final = "/data/home"
 REPOSITORY: Final = '/srv/backup/100% "rig"'  # with all that a unit would read otherwise
 TEXTFILES: Final = "/srv/textfiles"
-SECURITY_PAGE: Final = Path(__file__).resolve().parents[2] / "docs/security.md"
+SECURITY_PAGE: Final = Path(__file__).resolve().parents[2] / "docs/explanation/security.md"
 BACKUP_UNITS: Final = ("rigops-snapshots", "rigops-scrub", "rigops-borg", "rigops-borg-drill")
 TIMED_UNITS: Final = (*BACKUP_UNITS, "rigops-self-check", "rigops-metrics")
 

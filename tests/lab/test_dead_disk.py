@@ -1,4 +1,4 @@
-"""A disk dies that snapshots and borg are declared for: docs/restore.md brings all of it back."""
+"""A disk dies that snapshots and borg are declared for: what docs/how-to/restore.md says helps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shard(LAB_CONCERNS)
 
 NAME: Final = "dead-disk"
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs/restore.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs/how-to/restore.md"
 HOME: Final = "/data/home"
 DAYS: Final = 6  # of archives before
 DAY_S: Final = 86400

@@ -40,7 +40,7 @@ def test_the_sdist_is_the_whole_checkout(built: Path) -> None:
         held = {name.partition("/")[2] for name in archive.getnames()}
 
     tracked = set(_run("git", "-C", str(ROOT), "ls-files").splitlines())
-    assert {"LICENSE", "Makefile", "tests/tiers.py", "docs/concerns.md"} <= tracked
+    assert {"LICENSE", "Makefile", "tests/tiers.py", "docs/reference/concerns.md"} <= tracked
     assert sorted(tracked - held) == []
 
 

@@ -67,7 +67,7 @@ def test_they_pass_on_a_right_card_and_show_what_was_seen(tree: Tree, libraries:
     done = run(tree, libraries, "not doctor")
 
     assert done.returncode == 0, done.stdout
-    seen = done.stdout.partition("for docs/verified-on.md")[2]
+    seen = done.stdout.partition("for docs/reference/verified-on.md")[2]
     assert "**NOT A REAL CARD (no NVIDIA card" in seen
     assert f"1 NVIDIA GeForce RTX 5090 (32607 MiB), driver {DRIVER}" in seen
     assert seen.count("- one card taken for two, L1 to L5: copies ") == 2

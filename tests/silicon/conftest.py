@@ -1,4 +1,4 @@
-"""The first card, taken for two, and what was seen, as a block for docs/verified-on.md."""
+"""The first card, taken for two, and its block for docs/reference/verified-on.md."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def take_census_of_one_as_two(say: Say) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     lines = list(_seen(terminalreporter))
     if lines:
-        terminalreporter.section("for docs/verified-on.md, or to send")
+        terminalreporter.section("for docs/reference/verified-on.md, or to send")
         for line in (f"**{_machine()}**", *lines):
             terminalreporter.write_line(line)
 

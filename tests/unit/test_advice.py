@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TOP = Path(__file__).parents[2]
-PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+PAGES = [TOP / "README.md", *sorted((TOP / "docs").rglob("*.md"))]
 DATA = sorted((TOP / "src/rigops/catalog/data").glob("*.toml"))
 PROGRAMS = sorted((TOP / "src/rigops").rglob("*.py"))
 # The page that explains what a reload does to containers has to name it.

@@ -17,10 +17,9 @@ ALLOWED = {"concerns", "assets"}
 # What prints, or makes escape sequences; `click.confirm` and `click.prompt` take cleaned text.
 PRINTS = {"print", "echo", "echo_via_pager", "secho", "style", "pause", "progressbar", "clear"}
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
-# The one way to the terminal; a generator of docs and a tool of developers; programs of hosts.
+# The one way to the terminal; a tool of developers; programs of hosts.
 MAY_PRINT = (
     "report/terminal.py",
-    "doctor/checks_page.py",
     "catalog/refresh.py",
     "hostside/",
     "concerns/thermal_guard/guard/",

@@ -21,24 +21,11 @@ def _page(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def test_every_key_is_documented_with_what_it_takes() -> None:
-    keys = registry.keys()
-
-    def row(name: str) -> str:
-        acting = registry.concern_of(name) or "none"
-        if acting not in {"none", *registry.names_in_this_version()}:
-            acting = f"{acting} (not in this version)"
-        return f"| `{name}` | {keys[name].accepted} | {acting} |"
-
-    page = _page("docs/inventory.md")
-    assert [name for name in keys if row(name) not in page] == []
-
-
 def test_every_concern_has_a_page_and_a_row_with_its_keys() -> None:
-    page = _page("docs/concerns.md")
+    page = _page("docs/reference/concerns.md")
     for concern in registry.in_this_version():
         assert f"| `{concern.name}` | `{concern.keys[0].name}`" in page
-        assert (ROOT / f"docs/{concern.name}.md").is_file()
+        assert (ROOT / f"docs/how-to/{concern.name}.md").is_file()
 
 
 @pytest.mark.parametrize("command", ["plan", "apply"])
@@ -53,7 +40,7 @@ def test_help_names_the_concerns_and_those_that_are_not_in_this_version(command:
 
 
 def test_the_words_of_every_board_are_documented() -> None:
-    page = _page("docs/bios.md")
+    page = _page("docs/how-to/bios.md")
     for entry in load().firmware:
         assert entry.seen.replace("|", "\\|") in page
         for board in entry.boards:
@@ -61,7 +48,7 @@ def test_the_words_of_every_board_are_documented() -> None:
 
 
 def test_every_promise_of_the_security_page_cites_tests_that_exist() -> None:
-    page = _page("docs/security.md")
+    page = _page("docs/explanation/security.md")
     table = page.split("## Promises")[1].split("## ")[0]
     promises = [line for line in table.splitlines() if line.startswith("| ")][1:]
     cited = re.findall(r"`(tests/[a-z0-9_/]+\.py)(?:::(test_\w+))?`", page)
@@ -75,7 +62,7 @@ def test_every_promise_of_the_security_page_cites_tests_that_exist() -> None:
 
 
 def test_the_security_page_names_every_program_that_runs_as_root() -> None:
-    rows = _page("docs/security.md").split("## Paths")[1].split("\n## ")[0].splitlines()
+    rows = _page("docs/explanation/security.md").split("## Paths")[1].split("\n## ")[0].splitlines()
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split(" | ")[0])}
     package = ROOT / "src/rigops"
     files = [*package.glob("hostside/*.*"), *package.glob("concerns/*/*.*")]
@@ -86,7 +73,7 @@ def test_the_security_page_names_every_program_that_runs_as_root() -> None:
 
 
 def test_the_security_page_and_the_lab_name_the_same_paths_in_homes() -> None:
-    page = _page("docs/security.md")
+    page = _page("docs/explanation/security.md")
     named = set(re.findall(r"`(~/[^`]*)`", page.split("## Paths")[1]))
     planted = {f"~/{one}" for one in test_attack_planted.IN_HOMES}
 
@@ -98,6 +85,6 @@ def test_whatever_says_what_to_declare_has_the_form_of_an_inventory() -> None:
     """`"driver": "535"`, which a dict takes, and not `driver = "535"`."""
     keys = "|".join(registry.keys())
     assigned = re.compile(rf"(?:declare|write|add|drop|fix:)(?: a)? [`'\"]*(?:{keys}) = ")
-    pages = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    pages = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
 
     assert {str(one) for one in pages if assigned.search(one.read_text(encoding="utf-8"))} == set()

@@ -22,7 +22,7 @@ gc.set_threshold(100_000)
 sys.setswitchinterval(0.0005)
 
 # By job and example.
-_JOBS = {
+JOBS = {
     ("Look", "rigops doctor threadripper"): {
         "doctor": "Check hosts; show what is wrong and how to fix it.",
         "drivers": "Show which NVIDIA drivers to use for a GPU, and which never.",
@@ -50,7 +50,7 @@ _JOBS = {
         "ssh-config": "Print an OpenSSH configuration for the inventory.",
     },
 }
-COMMANDS = {name: line for commands in _JOBS.values() for name, line in commands.items()}
+COMMANDS = {name: line for commands in JOBS.values() for name, line in commands.items()}
 
 
 # They import pyinfra, which has to come before every lock and thread.
@@ -92,7 +92,7 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         widest = max(map(len, COMMANDS))
-        for (job, example), commands in _JOBS.items():
+        for (job, example), commands in JOBS.items():
             with formatter.section(f"{job}, for example `{example}`"):
                 formatter.write_dl([(f"{name:{widest}}", line) for name, line in commands.items()])
 

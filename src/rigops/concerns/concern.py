@@ -148,7 +148,7 @@ class Concern:
     # deploy, and where the concern is not selected as well.
     reboot_reasons: Callable[[RigSpec], Iterable[str]] = lambda _: ()
     # The words of a command on the host that checks what this concern brought about there, nothing
-    # where it is not declared. Its output: docs/concerns.md.
+    # where it is not declared. Its output: docs/reference/concerns.md.
     self_check: Callable[[RigSpec], Sequence[str]] = lambda _: ()
     # Data of this machine, such as the lockfile: its operations get it by its type.
     provide: Callable[[HostRequest], object] | None = None

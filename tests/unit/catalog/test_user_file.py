@@ -46,7 +46,7 @@ def test_entries_of_every_table_can_be_added(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_docs_is_a_file_of_a_user(tmp_path: Path) -> None:
-    page = (ROOT / "docs/drivers.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/how-to/drivers.md").read_text(encoding="utf-8")
     examples = [one.partition("```")[0] for one in page.split("```toml\n")[1:]]
 
     catalog = load(write(tmp_path, "\n".join(examples)))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 rigs = power_rigs.rigs
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/power.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/power.md"
 PAGE_JSON = PAGE.read_text(encoding="utf-8").split("## `--json`")[1]
 ONE, TWO, THREE = "0000:0a:00.0", "0000:42:00.0", "0000:43:00.0"
 # The board and one card on the first supply, two cards on the second.

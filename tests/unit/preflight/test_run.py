@@ -363,7 +363,7 @@ def test_it_runs_on_this_machine() -> None:
 
 
 def test_the_documented_times_of_faults_are_those_of_the_program() -> None:
-    text = (Path(__file__).parents[3] / "docs/preflight.md").read_text()
+    text = (Path(__file__).parents[3] / "docs/how-to/preflight.md").read_text()
     limits = PayloadLimits()
     gone_s = limits.dead_s + 1
     hang, start = (f"{given + gone_s:g} s" for given in (limits.pair_s, limits.init_s))
