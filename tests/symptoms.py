@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(__file__).parents[1] / "docs/symptoms"
 INDEX: Final = FOLDER / "index.md"
 HOST: Final = "rig"
-_BLOCK: Final = re.compile(r"^```(text|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK: Final = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ID: Final = re.compile(r"`([a-z0-9]+(?:[._][a-z0-9]+)*)`")
 
 
@@ -33,7 +33,8 @@ class Symptom:
 
     @property
     def paste(self) -> str:
-        return next(block for kind, block in _BLOCK.findall(self.text) if kind == "text")
+        found: list[str] = re.findall(r"^```text\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
+        return found[0]
 
     @property
     def pasted(self) -> set[str]:
