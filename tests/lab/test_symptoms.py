@@ -81,7 +81,6 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "p2p-refused": Fault("eight", seen_by="nvidia-smi topo -p2p r"),
     "pcie-bus-error": Fault("eight", ("aer=0000:20:01.1+2500000",), hands=("aer=",)),
     "power-limit": Fault("eight", begins="nvidia-smi -pl 285", reboots=True),
-    "too-hot": Fault("eight", ("heat=0000:01:00.0+95",)),
     "fallen-off-the-bus": Fault(
         "steps", ("load=step",), seen_by="journalctl -k; nvidia-smi", hands=("load=idle",)
     ),
@@ -90,6 +89,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "kernel-update": Fault("bridged", begins=ANOTHER_KERNEL),
     "narrow-link": Fault("desktop"),
     "nvidia-smi-hangs": Fault("desktop", ("smi=wedged",), hands=("smi=ok",)),
+    "too-hot": Fault("desktop", ("heat=0000:26:00.0+95",)),
     "nouveau": Fault("fresh"),
 }
 
