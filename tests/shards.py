@@ -37,6 +37,7 @@ LAB_FLEET = "lab-fleet"
 LAB_DRIVER = "lab-driver"
 LAB_CONTAINERS = "lab-containers"
 LAB_ADVICE = "lab-advice"
+LAB_SYMPTOMS = "lab-symptoms"
 LAB_SNAPSHOTS = "lab-snapshots"
 LAB_BORG = "lab-borg"
 LAB_CAPTURE = "lab-capture"
@@ -74,6 +75,7 @@ _CONTAINERS = (
     "src/rigops/ownership", "src/rigops/preflight/inside.py",
     "tests/lab/silicon/rigsim/container_hook.py",
 )  # fmt: skip
+_SYMPTOMS = ("docs/symptoms", "src/rigops/doctor", "src/rigops/concerns")
 _COMMANDS = ("src/rigops/doctor", "src/rigops/cli", "src/rigops/hosts")
 _TRIAL = ("src/rigops/concerns/kernel_args", "src/rigops/record/trial_boot.py")
 
@@ -140,6 +142,7 @@ SHARDS = (
     Shard(LAB_DRIVER, 12, (*_DRIVER, "src/rigops/concerns/container_toolkit")),
     Shard(LAB_CONTAINERS, 10, _CONTAINERS, lacks=lacks_containers),
     Shard(LAB_ADVICE, 6, (*_COMMANDS, "tests/lab/rigs"), options=()),
+    Shard(LAB_SYMPTOMS, 7, _SYMPTOMS, options=(), lacks=lacks_containers),
     Shard(LAB_SNAPSHOTS, 14, _SNAPSHOTS),
     Shard(LAB_BORG, 25, _BORG),
     Shard(LAB_CAPTURE, 4, _CAPTURE),
