@@ -10,7 +10,7 @@ PACKAGES := openssh-client openssh-server mmdebstrap systemd systemd-container b
 # Of shards alone: 170 MB.
 test-all shard shards: PACKAGES += chromium
 
-.PHONY: test test-all shard shards demo bench format checks-page first-hour-page system clean
+.PHONY: test test-all shard shards demo bench format checks-page stories-pages first-hour-page system clean
 .DELETE_ON_ERROR:
 
 test: $(VENV)/ready system
@@ -44,6 +44,9 @@ format: $(VENV)/ready
 
 checks-page: $(VENV)/ready
 	$(RUN) -m rigops.doctor.checks_page >docs/checks.md
+
+stories-pages: $(VENV)/ready
+	$(RUN) -m rigops.doctor.stories_pages docs/reference/stories
 
 first-hour-page: $(VENV)/ready
 	$(VENV)/bin/python -m tests.first_hour >docs/first-hour.new && mv docs/first-hour.new docs/first-hour.md

@@ -28,12 +28,13 @@ class Fact:
 class Part:
     """Findings of these checks.
 
-    `on`: how they belong to the cause. A card's path is the card and the ports above it.
+    `on`: how they belong to the cause: of its card ("cards": of no other card), or of its path,
+    which is a card and the ports above it.
     `named`: only those that name their cause themselves, in their data.
     """
 
     ids: Ids
-    on: Literal["host", "card", "path"] = "host"
+    on: Literal["host", "card", "cards", "path"] = "host"
     statuses: tuple[Literal["fail", "warn", "unknown"], ...] = ("fail", "warn")
     facts: tuple[Fact, ...] = ()
     named: bool = False
@@ -43,7 +44,8 @@ class Part:
 class StoryRule:
     """`cause`: best first. `needs`: without one of them it is no story; they are effects too.
 
-    `text` may name {cards} and facts in the data of the findings. `page`: paragraphs for a person.
+    `text` may name {cards}, the {summary} of the cause, and facts in its data. `page`: paragraphs
+    for a person.
     """
 
     id: StoryName

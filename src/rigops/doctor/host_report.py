@@ -17,6 +17,7 @@ from rigops.probe.sections.uname import SECTION as UNAME
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.doctor.finding import Finding
+    from rigops.doctor.stories import Story
     from rigops.errors import HostError
     from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
@@ -39,11 +40,18 @@ class HostReport:
     duration_ms: int
     facts: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    stories: tuple[Story, ...] = ()
     error: HostError | None = None
     notes: tuple[str, ...] = ()
     unparsed: Mapping[str, int] = field(default_factory=dict)
     is_paste: bool = False
     decided_by: str = ""  # of a paste: the command whose output would decide more
+
+    @property
+    def unexplained(self) -> tuple[Finding, ...]:
+        """Those that no other one explains: a fix of the cause ends its effects too."""
+        effects = {at for story in self.stories for at in story.effects}
+        return tuple(one for at, one in enumerate(self.findings) if at not in effects)
 
     @property
     def status(self) -> HostStatus:
@@ -58,6 +66,7 @@ class HostReport:
             "duration_ms": self.duration_ms,
             "facts": dict(self.facts),
             "findings": [finding.as_json() for finding in self.findings],
+            "stories": [story.as_json(self.findings) for story in self.stories],
             "notes": [*self.notes, *([f"{MORE}: {self.decided_by}"] if self.decided_by else [])],
             "unread": dict(self.unparsed),
         }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CAUSE: Final = "cause"  # in the data of a finding: the id of the check that tells why
 DEVICES: Final = "devices"  # addresses that it is about, besides its subject
 _TOLD: Final = frozenset({"fail", "warn"})
+_MAY_BE_TOLD: Final = frozenset({*_TOLD, "unknown"})
 _GPU: Final = "gpu "
 _FIELD: Final = re.compile(r"\{([a-z]+)\}")
 _ADDRESS: Final = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -85,11 +86,9 @@ def tell(
 ) -> tuple[Story, ...]:
     """A finding is in the stories of one rule, the first that it fits."""
     told = {one.id for one in findings if one.status in _TOLD}
-    if len(told) < 2:  # noqa: PLR2004 - a cause and an effect
-        return ()
     stories: list[Story] = []
     taken: set[int] = set()
-    for rule in rules_for(told):
+    for rule in rules_for(told) if told else ():
         found = list(_of_rule(rule, findings, taken, ports_above))
         taken |= {at for one in found for at in (one.cause, *one.effects)}
         stories += found
@@ -102,54 +101,47 @@ def _of_rule(
     """Several causes of one kind may explain the same, such as the count of lost cards."""
     causes: set[int] = set()
     effects: set[int] = set()
-    free = [at for at in range(len(findings)) if at not in taken]
+    free = {
+        at: one for at, one in enumerate(findings) if one.status in _MAY_BE_TOLD and at not in taken
+    }
+    begins = (*rule.cause, *rule.needs)
+    known = [one for one in free.values() if any(_is_of(part, one) for part in begins)]
+    all_places = frozenset[str]().union(*map(_places, known))
     for part in rule.cause:
-        for at in free:
-            if at in causes | effects or not _is_of(part, findings[at]):
+        for at, cause in free.items():
+            if at in causes | effects or not _is_of(part, cause):
                 continue
-            others = [one for one in free if one not in causes and one != at]
-            if found := _effects(rule, findings, at, others, ports_above):
+            others = {one: free[one] for one in free.keys() - causes - {at}}
+            nearness = _Nearness(_places(cause), all_places, ports_above)
+            if found := _effects(rule, cause, others, nearness):
                 causes.add(at)
                 effects.update(found)
-                text = _filled(rule.text, [findings[one] for one in (at, *found)])
+                text = _filled(rule.text, cause, [findings[one] for one in found])
                 yield Story(rule.id, rule.title, text, at, found)
 
 
 def _effects(
-    rule: StoryRule,
-    findings: Sequence[Finding],
-    cause: int,
-    free: Sequence[int],
-    ports_above: PortsAbove,
+    rule: StoryRule, cause: Finding, others: Mapping[int, Finding], near: _Nearness
 ) -> tuple[int, ...]:
-    places = _places(findings[cause])
-    needed: list[int] = []
+    needed: set[int] = set()
     if rule.needs:
-        needed = _matching(rule.needs, findings, free, places, ports_above)
-        if not needed and not any(_is_of(part, findings[cause]) for part in rule.needs):
+        needed = _matching(rule.needs, others, near)
+        if not needed and not any(_is_of(part, cause) for part in rule.needs):
             return ()
-        places = places.union(*(_places(findings[at]) for at in needed))
-    explained = _matching(rule.explains, findings, free, places, ports_above)
-    found = sorted({*needed, *explained})
-    ids = {findings[cause].id, *(findings[at].id for at in found)}
-    return tuple(at for at in found if findings[at].data.get(CAUSE, findings[cause].id) in ids)
+        places = near.places.union(*(_places(others[at]) for at in needed))
+        near = replace(near, places=places)
+    found = needed | _matching(rule.explains, others, near)
+    ids = {cause.id, *(others[at].id for at in found)}
+    return tuple(at for at in sorted(found) if others[at].data.get(CAUSE, cause.id) in ids)
 
 
-def _matching(
-    parts: Iterable[Part],
-    findings: Sequence[Finding],
-    free: Iterable[int],
-    places: Collection[str],
-    ports_above: PortsAbove,
-) -> list[int]:
-    return [
+def _matching(parts: Iterable[Part], others: Mapping[int, Finding], near: _Nearness) -> set[int]:
+    return {
         at
-        for at in free
-        if any(
-            _is_of(part, findings[at]) and _belongs(part, findings[at], places, ports_above)
-            for part in parts
-        )
-    ]
+        for part in parts
+        for at, one in others.items()
+        if _is_of(part, one) and near.has(part, one)
+    }
 
 
 def _is_of(part: Part, finding: Finding) -> bool:
@@ -167,17 +159,26 @@ def _has(data: Mapping[str, object], fact: Fact) -> bool:
     return bool(values) and (not fact.values or any(str(one) in fact.values for one in values))
 
 
-def _belongs(
-    part: Part, finding: Finding, places: Collection[str], ports_above: PortsAbove
-) -> bool:
-    own = _places(finding)
-    if part.on == "host" or not own.isdisjoint(places):
-        return True
-    if part.on == "card":
-        return False
-    above_own = {port for one in own for port in ports_above(one)}
-    above_those = {port for one in places for port in ports_above(one)}
-    return not (above_own.isdisjoint(places) and above_those.isdisjoint(own))
+@dataclass(frozen=True)
+class _Nearness:
+    """`places`: of a cause and of what it needs; `all_places`: of all such causes."""
+
+    places: frozenset[str]
+    all_places: frozenset[str]
+    ports_above: PortsAbove
+
+    def has(self, part: Part, finding: Finding) -> bool:
+        own = _places(finding)
+        if part.on == "host":
+            return True
+        if part.on == "cards" and not own <= self.all_places:
+            return False
+        if part.on != "path" or not own.isdisjoint(self.places):
+            return not own.isdisjoint(self.places)
+        return self._is_above(own, self.places) or self._is_above(self.places, own)
+
+    def _is_above(self, ports: Collection[str], cards: Iterable[str]) -> bool:
+        return any(port in ports for card in cards for port in self.ports_above(card))
 
 
 def _places(finding: Finding) -> frozenset[str]:
@@ -189,14 +190,15 @@ def _places(finding: Finding) -> frozenset[str]:
     return frozenset({subject, *known} if is_device else known)
 
 
-def _filled(text: str, members: Sequence[Finding]) -> str:
+def _filled(text: str, cause: Finding, effects: Sequence[Finding]) -> str:
     cards = dict.fromkeys(
         one.subject.removeprefix(_GPU).removeprefix("0000:")
-        for one in members
+        for one in (cause, *effects)
         if _ADDRESS.fullmatch(one.subject.removeprefix(_GPU))
     )
-    known: dict[str, object] = {}
-    for one in reversed(members):
-        known |= one.data
-    known["cards"] = f"GPU {', '.join(cards)}" if cards else "a card"
+    known: dict[str, object] = {
+        **cause.data,
+        "cards": f"GPU {', '.join(cards)}" if cards else "a card",
+        "summary": cause.summary,
+    }
     return _FIELD.sub(lambda field: str(known.get(field[1]) or "?"), text)
