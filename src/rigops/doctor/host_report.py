@@ -48,10 +48,14 @@ class HostReport:
     decided_by: str = ""  # of a paste: the command whose output would decide more
 
     @property
+    def explained(self) -> frozenset[int]:
+        """Places of findings that another one explains: the fix of the cause ends them too."""
+        return frozenset(at for story in self.stories for at in story.effects)
+
+    @property
     def unexplained(self) -> tuple[Finding, ...]:
-        """Those that no other one explains: a fix of the cause ends its effects too."""
-        effects = {at for story in self.stories for at in story.effects}
-        return tuple(one for at, one in enumerate(self.findings) if at not in effects)
+        explained = self.explained
+        return tuple(one for at, one in enumerate(self.findings) if at not in explained)
 
     @property
     def status(self) -> HostStatus:

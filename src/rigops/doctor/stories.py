@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
@@ -87,61 +90,89 @@ def tell(
     """A finding is in the stories of one rule, the first that it fits."""
     told = {one.id for one in findings if one.status in _TOLD}
     stories: list[Story] = []
-    taken: set[int] = set()
+    free = {at: one for at, one in enumerate(findings) if one.status in _MAY_BE_TOLD}
     for rule in rules_for(told) if told else ():
-        found = list(_of_rule(rule, findings, taken, ports_above))
-        taken |= {at for one in found for at in (one.cause, *one.effects)}
+        found = list(_of_rule(rule, free, ports_above))
+        for at in {at for one in found for at in (one.cause, *one.effects)}:
+            del free[at]
         stories += found
     return tuple(stories)
 
 
 def _of_rule(
-    rule: StoryRule, findings: Sequence[Finding], taken: Collection[int], ports_above: PortsAbove
+    rule: StoryRule, findings: Mapping[int, Finding], ports_above: PortsAbove
 ) -> Iterator[Story]:
     """Several causes of one kind may explain the same, such as the count of lost cards."""
+    begins = [
+        one for one in findings.values() for part in (*rule.cause, *rule.needs) if _is_of(part, one)
+    ]
+    places = frozenset[str]().union(*map(_places, begins))
+    needs = [_Sought(part, findings, places, ports_above) for part in rule.needs]
+    explains = [_Sought(part, findings, places, ports_above) for part in rule.explains]
     causes: set[int] = set()
     effects: set[int] = set()
-    free = {
-        at: one for at, one in enumerate(findings) if one.status in _MAY_BE_TOLD and at not in taken
-    }
-    begins = (*rule.cause, *rule.needs)
-    known = [one for one in free.values() if any(_is_of(part, one) for part in begins)]
-    all_places = frozenset[str]().union(*map(_places, known))
     for part in rule.cause:
-        for at, cause in free.items():
+        for at, cause in findings.items():
             if at in causes | effects or not _is_of(part, cause):
                 continue
-            others = {one: free[one] for one in free.keys() - causes - {at}}
-            nearness = _Nearness(_places(cause), all_places, ports_above)
-            if found := _effects(rule, cause, others, nearness):
+            others = partial(_others, causes, at)
+            own = _places(cause)
+            needed = others(needs, own)
+            if needs and not needed and not any(_is_of(part, cause) for part in rule.needs):
+                continue
+            own = own.union(*(_places(findings[other]) for other in needed))
+            found = needed | others(explains, own)
+            ids = {cause.id, *(findings[other].id for other in found)}
+            told = [other for other in found if findings[other].data.get(CAUSE, cause.id) in ids]
+            if told:
                 causes.add(at)
-                effects.update(found)
-                text = _filled(rule.text, cause, [findings[one] for one in found])
-                yield Story(rule.id, rule.title, text, at, found)
+                effects.update(told)
+                text = _filled(rule.text, cause, [findings[other] for other in sorted(told)])
+                yield Story(rule.id, rule.title, text, at, tuple(sorted(told)))
 
 
-def _effects(
-    rule: StoryRule, cause: Finding, others: Mapping[int, Finding], near: _Nearness
-) -> tuple[int, ...]:
-    needed: set[int] = set()
-    if rule.needs:
-        needed = _matching(rule.needs, others, near)
-        if not needed and not any(_is_of(part, cause) for part in rule.needs):
-            return ()
-        places = near.places.union(*(_places(others[at]) for at in needed))
-        near = replace(near, places=places)
-    found = needed | _matching(rule.explains, others, near)
-    ids = {cause.id, *(others[at].id for at in found)}
-    return tuple(at for at in sorted(found) if others[at].data.get(CAUSE, cause.id) in ids)
+def _others(
+    causes: Collection[int], cause: int, parts: Iterable[_Sought], places: Collection[str]
+) -> set[int]:
+    near = {at for sought in parts for at in sought.near(places)}
+    return {at for at in near if at != cause and at not in causes}
 
 
-def _matching(parts: Iterable[Part], others: Mapping[int, Finding], near: _Nearness) -> set[int]:
-    return {
-        at
-        for part in parts
-        for at, one in others.items()
-        if _is_of(part, one) and near.has(part, one)
-    }
+class _Sought:
+    """Findings of a part, by their places: there may be as many as lines in a paste."""
+
+    def __init__(
+        self,
+        part: Part,
+        findings: Mapping[int, Finding],
+        places: frozenset[str],
+        ports_above: PortsAbove,
+    ) -> None:
+        """`places`: of all that the rule may begin with."""
+        self._on = part.on
+        self._ports_above = ports_above
+        self._all = [at for at, one in findings.items() if _is_of(part, one)]
+        self._at: dict[str, list[int]] = defaultdict(list)
+        self._below: dict[str, list[int]] = defaultdict(list)
+        for at in () if part.on == "host" else self._all:
+            own = _places(findings[at])
+            if part.on == "cards" and not own <= places:
+                continue
+            for place in own:
+                self._at[place].append(at)
+            for port in self._ports(own):
+                self._below[port].append(at)
+
+    def near(self, places: Collection[str]) -> Iterable[int]:
+        if self._on == "host":
+            return self._all
+        same = (self._at.get(one, ()) for one in (*places, *self._ports(places)))
+        below = (self._below.get(one, ()) for one in places)
+        return chain.from_iterable((*same, *below))
+
+    def _ports(self, places: Iterable[str]) -> set[str]:
+        is_path = self._on == "path"
+        return {port for one in places for port in self._ports_above(one)} if is_path else set()
 
 
 def _is_of(part: Part, finding: Finding) -> bool:
@@ -157,28 +188,6 @@ def _has(data: Mapping[str, object], fact: Fact) -> bool:
     value = data.get(fact.key)
     values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
     return bool(values) and (not fact.values or any(str(one) in fact.values for one in values))
-
-
-@dataclass(frozen=True)
-class _Nearness:
-    """`places`: of a cause and of what it needs; `all_places`: of all such causes."""
-
-    places: frozenset[str]
-    all_places: frozenset[str]
-    ports_above: PortsAbove
-
-    def has(self, part: Part, finding: Finding) -> bool:
-        own = _places(finding)
-        if part.on == "host":
-            return True
-        if part.on == "cards" and not own <= self.all_places:
-            return False
-        if part.on != "path" or not own.isdisjoint(self.places):
-            return not own.isdisjoint(self.places)
-        return self._is_above(own, self.places) or self._is_above(self.places, own)
-
-    def _is_above(self, ports: Collection[str], cards: Iterable[str]) -> bool:
-        return any(port in ports for card in cards for port in self.ports_above(card))
 
 
 def _places(finding: Finding) -> frozenset[str]:

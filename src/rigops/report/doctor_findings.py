@@ -39,17 +39,20 @@ def by_urgency(host: HostReport) -> list[Finding]:
 
     A cause is as urgent as what it explains.
     """
-    urgency = [0 if one.status == "fail" else 1 if is_grave(one) else 2 for one in host.findings]
-    for story in host.stories:
-        urgency[story.cause] = min(urgency[at] for at in (story.cause, *story.effects))
-    order = sorted(range(len(urgency)), key=urgency.__getitem__)
-    return [host.findings[at] for at in order]
+    return [host.findings[at] for at in _places_by_urgency(host)]
 
 
 def causes_by_urgency(host: HostReport) -> list[Finding]:
     """Without those that another one explains."""
-    left = list(host.unexplained)
-    return [one for one in by_urgency(host) if any(one is other for other in left)]
+    explained = host.explained
+    return [host.findings[at] for at in _places_by_urgency(host) if at not in explained]
+
+
+def _places_by_urgency(host: HostReport) -> list[int]:
+    urgency = [0 if one.status == "fail" else 1 if is_grave(one) else 2 for one in host.findings]
+    for story in host.stories:
+        urgency[story.cause] = min(urgency[at] for at in (story.cause, *story.effects))
+    return sorted(range(len(urgency)), key=urgency.__getitem__)
 
 
 def is_grave(finding: Finding) -> bool:

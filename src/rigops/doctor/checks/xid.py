@@ -117,8 +117,15 @@ def xid(examined: Examined) -> list[Finding]:
     boots = Counter((one.number, one.address) for one in found)
     recent = [one for boot in ("current", "previous") for one in found if one.boot == boot]
     older = [one for one in found if one.boot == "older"]
+    earlier = dict(zip(map(id, found), moved_cards.find_earlier(examined, found), strict=True))
     findings = [
-        _incident(examined, one, found, came_back=boots[one.number, one.address] > 1)
+        _incident(
+            examined,
+            one,
+            recent,
+            earlier[id(one)],
+            came_back=boots[one.number, one.address] > 1,
+        )
         for one in recent
     ]
     findings += _older(older) if older else []
@@ -128,7 +135,12 @@ def xid(examined: Examined) -> list[Finding]:
 
 
 def _incident(
-    examined: Examined, incident: Incident, found: Sequence[Incident], *, came_back: bool
+    examined: Examined,
+    incident: Incident,
+    found: Sequence[Incident],
+    earlier: Earlier | None,
+    *,
+    came_back: bool,
 ) -> Finding:
     known = find_xid(examined.catalog, incident.number)
     status = _status(examined, incident)
@@ -136,15 +148,13 @@ def _incident(
         incident, known.meaning if known else "not in the catalog", came_back=came_back
     )
     why = known.reading if known else ""
-    recent = [one for one in found if one.boot != "older"]
-    if is_the_card := _is_the_card(examined, incident, recent):
+    if is_the_card := _is_the_card(examined, incident, found):
         summary = f"{summary}; {incident.programs} programs met it, on this card only"
     if not came_back and _is_answered(examined, incident):
         status, summary = "info", f"{summary}; it is back, with another power limit since then"
         why = f"{why} {_SECOND_TIME}"
-    earlier = None if status == "info" else moved_cards.find_earlier(examined, incident, found)
     cited = _evidence(incident)
-    if earlier:
+    if earlier and status != "info":
         summary += _EARLIER[earlier.follows].format(address=earlier.incident.address)
         cited += _evidence(earlier.incident)[:1]
     return Finding(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.dataclass import dataclass
@@ -35,21 +36,31 @@ class Earlier:
     incident: Incident
 
 
-def find_earlier(
-    examined: Examined, incident: Incident, others: Iterable[Incident]
+def find_earlier(examined: Examined, found: Sequence[Incident]) -> list[Earlier | None]:
+    """For each of them. None where the logs do not name the cards, or say both."""
+    uuids = [None if one.number in _OF_ANY_CARD else _uuid(examined, one) for one in found]
+    alike: dict[object, list[int]] = defaultdict(list)
+    for at, (one, uuid) in enumerate(zip(found, uuids, strict=True)):
+        if uuid:
+            alike[one.number, uuid].append(at)
+            alike[one.number, one.address].append(at)
+    return [
+        _earlier(found, uuids, at, {*alike[one.number, uuid], *alike[one.number, one.address]})
+        if uuid
+        else None
+        for at, (one, uuid) in enumerate(zip(found, uuids, strict=True))
+    ]
+
+
+def _earlier(
+    found: Sequence[Incident], uuids: Sequence[str | None], at: int, others: Iterable[int]
 ) -> Earlier | None:
-    """None where the logs do not name the cards, or say both."""
-    if incident.number in _OF_ANY_CARD or not (uuid := _uuid(examined, incident)):
-        return None
-    found = []
-    for other in others:
-        if other.number != incident.number or _boots(other) & _boots(incident):
-            continue
-        its_uuid = _uuid(examined, other)
-        is_card, is_slot = its_uuid == uuid, other.address == incident.address
-        if its_uuid and is_card is not is_slot:
-            found.append(Earlier("card" if is_card else "slot", other))
-    return found[0] if len({one.follows for one in found}) == 1 else None
+    told = []
+    for other in sorted(others):
+        is_card, is_slot = uuids[other] == uuids[at], found[other].address == found[at].address
+        if is_card is not is_slot and not _boots(found[other]) & _boots(found[at]):
+            told.append(Earlier("card" if is_card else "slot", found[other]))
+    return told[0] if len({one.follows for one in told}) == 1 else None
 
 
 def _boots(incident: Incident) -> set[_Boot]:
