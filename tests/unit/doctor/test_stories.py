@@ -122,6 +122,14 @@ EXAMPLES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
         ),
         ("fail drv.mismatch", "warn drv.reboot_pending"),
     ),
+    "module-not-built": (
+        (
+            "fail pkg.errors known_line=compile-error",
+            "fail drv.dkms",
+            "fail drv.loaded cause=drv.dkms",
+        ),
+        ("fail pkg.errors known_line=dkms-build-failed", "fail drv.dkms"),
+    ),
     "no-driver-for-a-reason": (
         ("fail drv.dkms", "fail drv.loaded cause=drv.dkms"),
         ("fail drv.dkms", "fail drv.loaded cause=drv.nouveau"),
