@@ -151,8 +151,8 @@ class Catalog:
         path = self._directory / f"{_STORIES.name}.toml"
         return tuple(
             rule
-            for row in _read(path).split(_STORY)[1:]
-            if not _causes_of(row).isdisjoint(ids)
+            for causes, row in _story_rows(path)
+            if not causes.isdisjoint(ids)
             for rule in _read_story(path, row)
         )
 
@@ -339,10 +339,15 @@ def _sought(path: Path, row: str) -> SoughtLine:
     return SoughtLine(tuple(_WORD.findall(head["words"])), head["pattern"], read)
 
 
-def _causes_of(row: str) -> frozenset[str]:
-    """Words of its line of causes, ids among them."""
-    head = _CAUSES.search(row)
-    return frozenset(_WORD.findall(head[0])) if head else frozenset()
+@cache  # for each of many hosts
+def _story_rows(path: Path) -> tuple[tuple[frozenset[str], str], ...]:
+    """With the words of its line of causes, ids among them."""
+    rows = _read(path).split(_STORY)[1:]
+    heads = map(_CAUSES.search, rows)
+    return tuple(
+        (frozenset(_WORD.findall(head[0]) if head else ()), row)
+        for head, row in zip(heads, rows, strict=True)
+    )
 
 
 @cache  # for each of many hosts
