@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.card import find_cards
+from rigops.doctor.stories import unexplained
 from rigops.doctor.views import driver_state
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.os_release import SECTION as OS_RELEASE
@@ -48,14 +49,8 @@ class HostReport:
     decided_by: str = ""  # of a paste: the command whose output would decide more
 
     @property
-    def explained(self) -> frozenset[int]:
-        """Places of findings that another one explains: the fix of the cause ends them too."""
-        return frozenset(at for story in self.stories for at in story.effects)
-
-    @property
     def unexplained(self) -> tuple[Finding, ...]:
-        explained = self.explained
-        return tuple(one for at, one in enumerate(self.findings) if at not in explained)
+        return unexplained(self.findings, self.stories)
 
     @property
     def status(self) -> HostStatus:

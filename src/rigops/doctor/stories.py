@@ -54,6 +54,12 @@ class Story:
         }
 
 
+def unexplained(findings: Sequence[Finding], stories: Iterable[Story]) -> tuple[Finding, ...]:
+    """Those that no other one explains: the fix of a cause ends its effects too."""
+    explained = {at for story in stories for at in story.effects}
+    return tuple(one for at, one in enumerate(findings) if at not in explained)
+
+
 def put_together(
     findings: Sequence[Finding], snapshot: HostSnapshot, catalog: Catalog
 ) -> tuple[tuple[Finding, ...], tuple[Story, ...]]:

@@ -39,16 +39,16 @@ def by_urgency(host: HostReport) -> list[Finding]:
 
     A cause is as urgent as what it explains.
     """
-    return [host.findings[at] for at in _places_by_urgency(host)]
+    return [host.findings[at] for at in _places(host)]
 
 
 def causes_by_urgency(host: HostReport) -> list[Finding]:
     """Without those that another one explains."""
-    explained = host.explained
-    return [host.findings[at] for at in _places_by_urgency(host) if at not in explained]
+    explained = {at for story in host.stories for at in story.effects}
+    return [host.findings[at] for at in _places(host) if at not in explained]
 
 
-def _places_by_urgency(host: HostReport) -> list[int]:
+def _places(host: HostReport) -> list[int]:
     urgency = [0 if one.status == "fail" else 1 if is_grave(one) else 2 for one in host.findings]
     for story in host.stories:
         urgency[story.cause] = min(urgency[at] for at in (story.cause, *story.effects))
