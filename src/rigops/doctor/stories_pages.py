@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rigops.catalog.stories import Part, StoryRule
 
 _WIDTH: Final = 100
+_XID: Final = "xid"  # in the data of its findings
 _NOTE: Final = (
     "<!-- Made from the stories: `make stories-pages` writes it, and a test compares. -->"
 )
@@ -65,7 +66,7 @@ def _page(rule: StoryRule) -> str:
 def _part(part: Part) -> str:
     """Some of their findings: a page is no program."""
     ids = ", ".join(f"`{one}`" for one in part.ids)
-    numbers = [value for fact in part.facts for value in fact.values if value.isdecimal()]
+    numbers = [value for fact in part.facts if fact.key == _XID for value in fact.values]
     words = [
         f"Xid {' or '.join(numbers)}" if numbers else "",
         _RELATION[part.on],
