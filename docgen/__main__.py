@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import rigops.converge.early  # noqa: F401 - before every other import of pyinfra
-from docgen import checks, commands, hardware, keys, terminal
+from docgen import checks, commands, hardware, keys, stories, terminal
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -16,6 +16,7 @@ def main(words: list[str]) -> None:
     pages = {
         **checks.pages(),
         **commands.pages(),
+        **stories.pages(),
         "hardware.md": hardware.page(),
         "inventory.md": keys.page((ROOT / "docs/reference/inventory.md").read_text()),
         "../pictures/first-hour.svg": terminal.picture((ROOT / "docs/first-hour.md").read_text()),

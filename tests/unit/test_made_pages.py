@@ -19,7 +19,7 @@ def test_they_are_made_from_what_is_there(tmp_path: Path) -> None:
     made = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
     stale = [one for one in made if (ROOT / one).read_bytes() != (tmp_path / one).read_bytes()]
     assert stale == [], "run `make docs-pages`"
-    for folder in ("checks", "commands"):
+    for folder in ("checks", "commands", "stories"):
         pages = {path.relative_to(ROOT) for path in (ROOT / "docs/reference" / folder).iterdir()}
         assert pages - made == set(), "of what is no more"
     assert {f"{check.id}.md" for check in CHECKS} <= {path.name for path in made}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date
 from functools import cache, cached_property
 from importlib import import_module
@@ -32,6 +32,7 @@ from rigops.catalog.model import (
     Xid,
 )
 from rigops.catalog.reader import Place, Reader, Values, build, shown
+from rigops.catalog.stories import StoryRule
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError
 
@@ -49,6 +50,8 @@ _SOUGHT = re.compile(
     re.MULTILINE,
 )
 _WORD = re.compile(r"\"([^\"]+)\"")
+_STORY = "[[stories]]\n"
+_CAUSES = re.compile(r"^cause = .*$", re.MULTILINE)
 
 E = TypeVar(
     "E",
@@ -62,6 +65,7 @@ E = TypeVar(
     FirmwareSetting,
     ContainerToolkit,
     Link,
+    StoryRule,
 )
 
 
@@ -83,6 +87,7 @@ class Table(Generic[E]):
 
 
 _LINES = Table(KnownLine, "name")
+_STORIES = Table(StoryRule, "id")
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,7 @@ class Catalog:
     firmware = Table(FirmwareSetting, "setting")
     container_toolkits = Table(ContainerToolkit, "version")
     links = Table(Link, "name")
+    stories = _STORIES
 
     def __init__(self, directory: Path = SHIPPED, additions: Document | None = None) -> None:
         self._directory = directory
@@ -137,6 +143,18 @@ class Catalog:
             return tuple(map(SoughtLine.of_row, self.known_lines))
         path = self._directory / "known_lines.toml"
         return tuple(_sought(path, row) for row in _read(path).split(_ROW)[1:])
+
+    def stories_by_causes(self, ids: Collection[str]) -> tuple[StoryRule, ...]:
+        """Of the shipped rows only those that may begin with one of these checks are read."""
+        if self._additions and _STORIES.name in self._additions.content:
+            return self.stories
+        path = self._directory / f"{_STORIES.name}.toml"
+        return tuple(
+            rule
+            for causes, row in _story_rows(path)
+            if not causes.isdisjoint(ids)
+            for rule in _read_story(path, row)
+        )
 
 
 TABLES = tuple(name for name, one in vars(Catalog).items() if isinstance(one, Table))
@@ -319,6 +337,22 @@ def _sought(path: Path, row: str) -> SoughtLine:
     if head is None:
         return SoughtLine.of_row(read())
     return SoughtLine(tuple(_WORD.findall(head["words"])), head["pattern"], read)
+
+
+@cache  # for each of many hosts
+def _story_rows(path: Path) -> tuple[tuple[frozenset[str], str], ...]:
+    """With the words of its line of causes, ids among them."""
+    rows = _read(path).split(_STORY)[1:]
+    heads = map(_CAUSES.search, rows)
+    return tuple(
+        (frozenset(_WORD.findall(head[0]) if head else ()), row)
+        for head, row in zip(heads, rows, strict=True)
+    )
+
+
+@cache  # for each of many hosts
+def _read_story(path: Path, row: str) -> tuple[StoryRule, ...]:
+    return _merged(_STORIES, (), _parsed(path, f"{_STORY}{row}"))
 
 
 def _overridden(entry: E, values: Values) -> E:

@@ -76,7 +76,12 @@ _SAVED: Final = (".gz", ".tgz", ".log", ".txt")
     is_flag=True,
     help="Print a summary for a forum or an issue, without names, addresses and serials.",
 )
-@click.option("--explain", "explained", metavar="ID", help="Show what a check reads, and exit.")
+@click.option(
+    "--explain",
+    "explained",
+    metavar="ID",
+    help="Explain a check or a story, and exit.",
+)
 @click.option("--print-probe", is_flag=True, help="Print the script that hosts run, and exit.")
 @host_options
 def command(
@@ -176,8 +181,15 @@ def command(
 
 
 def _explain(word: str) -> None:
+    from rigops.catalog import load
     from rigops.cli.examiner import find_check
 
+    story = next((one for one in load().stories if one.id == word), None)
+    if story is not None:
+        print_lines(f"{styled(story.id, bold=True)}  {story.title}")
+        for paragraph in story.page:
+            print_lines("", *wrapped(paragraph, text_width(), "  "))
+        return
     check = find_check(word, "--explain")
     print_lines(f"{styled(check.id, bold=True)}  {check.title}", "")
     print_lines(*wrapped(check.explanation, text_width(), "  "))

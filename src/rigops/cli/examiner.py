@@ -16,6 +16,7 @@ from rigops.concerns.registry import every_section
 from rigops.doctor import notes
 from rigops.doctor.host_report import HostReport, summary
 from rigops.doctor.registry import CHECKS, examine, sections_for
+from rigops.doctor.stories import put_together
 from rigops.errors import usage_error
 from rigops.hosts.probing import CollectedHost, internal_error
 from rigops.inventory.spec.names import did_you_mean
@@ -108,7 +109,7 @@ class Examiner:
             return report
         snapshot = HostSnapshot(bundle)
         choose_driver = chooser(bundle, catalog, collected.spec, locked)
-        findings = examine(
+        found = examine(
             snapshot,
             collected.spec,
             catalog,
@@ -116,11 +117,13 @@ class Examiner:
             choose_driver=choose_driver,
             neighbors=collected.neighbors,
         )
+        findings, stories = put_together(found, snapshot, catalog)
         return replace(
             report,
             duration_ms=collected.duration_ms + round((time.monotonic() - began) * 1000),
             facts=summary(snapshot, catalog),
-            findings=tuple(findings),
+            findings=findings,
+            stories=stories,
             notes=(*collected.notes, *(notes.of_paste(bundle.paste) if bundle.paste else ())),
             unparsed=notes.unparsed(snapshot),
             is_paste=bundle.paste is not None,

@@ -136,7 +136,7 @@ def command(
 
 
 def _missing(data: Mapping[str, object], report: HostReport) -> tuple[ProposedKeys, ...]:
-    return tuple(one for one in suggest(report.findings) if lacking(data, one.keys))
+    return tuple(one for one in suggest(report.unexplained) if lacking(data, one.keys))
 
 
 def _show(

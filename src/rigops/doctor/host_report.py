@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.card import find_cards
+from rigops.doctor.stories import unexplained
 from rigops.doctor.views import driver_state
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.os_release import SECTION as OS_RELEASE
@@ -17,6 +18,7 @@ from rigops.probe.sections.uname import SECTION as UNAME
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.doctor.finding import Finding
+    from rigops.doctor.stories import Story
     from rigops.errors import HostError
     from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
@@ -39,11 +41,16 @@ class HostReport:
     duration_ms: int
     facts: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    stories: tuple[Story, ...] = ()
     error: HostError | None = None
     notes: tuple[str, ...] = ()
     unparsed: Mapping[str, int] = field(default_factory=dict)
     is_paste: bool = False
     decided_by: str = ""  # of a paste: the command whose output would decide more
+
+    @property
+    def unexplained(self) -> tuple[Finding, ...]:
+        return unexplained(self.findings, self.stories)
 
     @property
     def status(self) -> HostStatus:
@@ -58,6 +65,7 @@ class HostReport:
             "duration_ms": self.duration_ms,
             "facts": dict(self.facts),
             "findings": [finding.as_json() for finding in self.findings],
+            "stories": [story.as_json(self.findings) for story in self.stories],
             "notes": [*self.notes, *([f"{MORE}: {self.decided_by}"] if self.decided_by else [])],
             "unread": dict(self.unparsed),
         }

@@ -160,6 +160,7 @@ def _findings(
             subject=subject,
             why=_filled(row.why, values),
             fix=_fix(row, values),
+            data={"known_line": row.name},
         )
 
 

@@ -15,6 +15,7 @@ from rigops.concerns.snapshots.file_systems import SECTION as FILE_SYSTEMS
 from rigops.dataclass import dataclass
 from rigops.doctor.card import find_cards
 from rigops.doctor.registry import examine
+from rigops.doctor.stories import put_together, unexplained
 from rigops.errors import RigopsError
 from rigops.inventory.merge import collect
 from rigops.inventory.spec.read import examine as examine_spec
@@ -63,8 +64,8 @@ def propose(
     notes = tuple(_to_fill_in(state, known))
     holds = {key: value for one in entries if one.holds for key, value in one.keys.items()}
     spec, _ = examine_spec(holds, registry.keys())
-    findings = examine(snapshot, spec, catalog, choose_driver=choose_driver)
-    suggested = tuple(suggest(findings))
+    found = examine(snapshot, spec, catalog, choose_driver=choose_driver)
+    suggested = tuple(suggest(unexplained(*put_together(found, snapshot, catalog))))
     asks_for_driver = spec.driver is None and not any("driver" in one.keys for one in suggested)
     choice = choose_driver() if asks_for_driver else None
     backups = () if "snapshots" in known else _snapshots(snapshot)

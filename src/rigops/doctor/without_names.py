@@ -28,6 +28,7 @@ def without_names(report: HostReport, redaction: Redaction) -> HostReport:
         host=redaction.host(report.host),
         facts=facts,
         findings=tuple(_finding(one, redaction) for one in report.findings),
+        stories=tuple(replace(one, text=text(one.text)) for one in report.stories),
         error=error and HostError(error.kind, text(error.message), text(error.fix)),
         notes=tuple(map(text, report.notes)),
         decided_by=text(report.decided_by),

@@ -18,7 +18,7 @@ from rigops.report.doctor_details import (
 )
 from rigops.report.doctor_findings import (
     about,
-    by_urgency,
+    causes_by_urgency,
     columns_of,
     finding_lines,
     fix_key,
@@ -82,7 +82,7 @@ def doctor_lines(
     lines += [f"{MORE.capitalize()}: {command}" for command in commands[:1]]
     lines += notes
     reached = [host for host in worst_first if host.findings]
-    found = [one for host in reached for one in by_urgency(host) if one.status in _TO_FIX]
+    found = [one for host in reached for one in causes_by_urgency(host) if one.status in _TO_FIX]
     applied = [one.fix for one in found if one.fix and one.fix.by_apply]
     offered = []
     if not is_table and applied:
@@ -105,7 +105,7 @@ def row_of(host: HostReport, *, is_shown: bool, has_plan: bool) -> Row:
         return Row(host.host, status, result, not_checked(host), step_after(host.error, "doctor"))
     if status == "ok":
         return Row(host.host, status, result)
-    fixes = [one.fix for one in host.findings if one.fix and one.status in _TO_FIX]
+    fixes = [one.fix for one in host.unexplained if one.fix and one.status in _TO_FIX]
     step = Step("doctor", ("-v",) if is_shown else ())
     applied = [fix for fix in fixes if fix.by_apply]
     if is_shown and has_plan and applied:
@@ -115,7 +115,9 @@ def row_of(host: HostReport, *, is_shown: bool, has_plan: bool) -> Row:
 
 def _worst(host: HostReport, *, has_summary: bool) -> str:
     """By id, the first with its summary."""
-    findings = [one for one in by_urgency(host) if one.status in {"fail", "warn"} or is_grave(one)]
+    findings = [
+        one for one in causes_by_urgency(host) if one.status in {"fail", "warn"} or is_grave(one)
+    ]
     if not findings:
         return ""
     first, *others = dict.fromkeys(one.id for one in findings)
@@ -125,7 +127,7 @@ def _worst(host: HostReport, *, has_summary: bool) -> str:
 
 def _host(host: HostReport, width: int) -> Iterator[str]:
     yield from opening_lines(host, width)
-    brief = [one for one in host.findings if one.status == "unknown" and not one.essential]
+    brief = [one for one in host.unexplained if one.status == "unknown" and not one.essential]
     if len(brief) <= _MOST_UNKNOWN:
         brief = []
     infos = [one for one in host.findings if one.status == "info"]
@@ -133,7 +135,7 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
         infos = []
     shown = folded_checks(
         one
-        for one in by_urgency(host)
+        for one in causes_by_urgency(host)
         if one.status not in _QUIET and one not in brief and one not in infos
     )
     columns = columns_of(
@@ -169,7 +171,7 @@ def _counts(hosts: Sequence[HostReport]) -> str:
     by_check = {
         (host.host, one.id): one
         for host in hosts
-        for one in folded_checks(host.findings)
+        for one in folded_checks(host.unexplained)
         if one.fix and one.status in _TO_FIX
     }
     fixes = {

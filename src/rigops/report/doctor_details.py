@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.finding import HOST
 from rigops.python_literal import literal
+from rigops.report.stories import Told
 from rigops.report.terminal import styled, visible
 from rigops.report.words import MARGIN, clipped, grouped, without_place, wrapped
 
@@ -128,8 +129,11 @@ def detail_lines(host: HostReport, width: int) -> Iterator[str]:
     shown = [one for one in host.findings if one.status not in quiet]
     # Findings that read the same for several cards are shown once.
     same = grouped(shown, lambda one: (one.id, one.status, one.summary, one.fix and one.fix.text))
+    told = Told(host)
     for alike in same.values():
         yield from _finding(alike, width, for_strangers=host.is_paste)
+        for line in _story_lines(told, alike):
+            yield from _wrapped(line, width)
     for status in () if host.is_paste else _QUIET:
         ids = list(dict.fromkeys(one.id for one in host.findings if one.status == status))
         if ids:
@@ -137,6 +141,15 @@ def detail_lines(host: HostReport, width: int) -> Iterator[str]:
     if host.is_paste:
         skipped = len({one.id for one in host.findings if one.status == "skipped"})
         yield f"  skipped {skipped} checks, of which the paste shows nothing"
+
+
+def _story_lines(told: Told, alike: Sequence[Finding]) -> Iterator[str]:
+    if effects := told.explained(alike):
+        yield f"explains: {effects}"
+    for story in told.stories(alike):
+        yield f"story {story.id}: {story.text}"
+    if causes := told.causes(alike):
+        yield f"explained by: {causes}"
 
 
 def _finding(alike: Sequence[Finding], width: int, *, for_strangers: bool) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rigops.doctor.finding import HOST, UNKNOWN_CARD
 from rigops.python_literal import literal
 from rigops.report.doctor_details import colored
+from rigops.report.stories import GPU, Told, short
 from rigops.report.words import grouped, wrapped
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _WIDEST_ID: Final = 18
 _TAG_COLUMN: Final = 46  # after the start of a summary
-_GPU: Final = "gpu "
 _ON_THE_BUS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 # Up to a full stop or semicolon between words, but for those in a command, brackets or a name.
 _FIRST_SENTENCE: Final = re.compile(
@@ -35,11 +35,24 @@ _BY: Final = {
 
 
 def by_urgency(host: HostReport) -> list[Finding]:
-    """Findings that leave the whole host unknown come before warnings."""
-    return sorted(
-        host.findings,
-        key=lambda one: 0 if one.status == "fail" else 1 if is_grave(one) else 2,
-    )
+    """Findings that leave the whole host unknown come before warnings.
+
+    A cause is as urgent as what it explains.
+    """
+    return [host.findings[at] for at in _places(host)]
+
+
+def causes_by_urgency(host: HostReport) -> list[Finding]:
+    """Without those that another one explains."""
+    explained = {at for story in host.stories for at in story.effects}
+    return [host.findings[at] for at in _places(host) if at not in explained]
+
+
+def _places(host: HostReport) -> list[int]:
+    urgency = [0 if one.status == "fail" else 1 if is_grave(one) else 2 for one in host.findings]
+    for story in host.stories:
+        urgency[story.cause] = min(urgency[at] for at in (story.cause, *story.effects))
+    return sorted(range(len(urgency)), key=urgency.__getitem__)
 
 
 def is_grave(finding: Finding) -> bool:
@@ -47,25 +60,11 @@ def is_grave(finding: Finding) -> bool:
 
 
 def folded_checks(findings: Iterable[Finding]) -> list[Finding]:
-    """What has one cause is one line: the same words of several checks, and effects of another.
-
-    An effect names the check of its cause in `data`.
-    """
-    lines: dict[object, list[Finding]] = {}
-    for one in findings:
-        words = (one.status, one.subject, one.summary, one.fix and fix_key(one))
-        causes = [same for same in lines.values() if _is_effect(one, same[0])]
-        for same in causes or [lines.setdefault(words, [])]:
-            same.append(one)
-    return [_with_ids(*same) for same in lines.values()]
-
-
-def _is_effect(finding: Finding, cause: Finding) -> bool:
-    return (
-        finding.data.get("cause") == cause.id
-        and finding.status == cause.status
-        and (finding.subject == cause.subject or HOST in {finding.subject, cause.subject})
+    """The same words of several checks are one line."""
+    lines = grouped(
+        findings, lambda one: (one.status, one.subject, one.summary, one.fix and fix_key(one))
     )
+    return [_with_ids(*same) for same in lines.values()]
 
 
 def _with_ids(first: Finding, *others: Finding) -> Finding:
@@ -105,6 +104,7 @@ def finding_lines(
     cards = host.facts.get("gpus")
     in_all = len(cards) if isinstance(cards, list) else 0
     fixed_by: dict[str, str] = {}  # by fix: the check below which it is shown
+    told = Told(host)
     brief = _Form(is_whole=False, most=most_lines, for_strangers=host.is_paste)
     groups = grouped(
         shown, lambda one: (one.id, one.status, _fix(one, brief, alone=False))
@@ -112,7 +112,11 @@ def finding_lines(
     for place, alike in enumerate(groups):
         same_as = fixed_by.setdefault(fix_key(alike[0]), alike[0].id)
         form = brief._replace(is_whole=True, most=None) if place < most_whole else brief
-        yield list(_findings(alike, in_all, columns, width, same_as, form=form))
+        lines = list(_findings(alike, in_all, columns, width, same_as, form=form))
+        if effects := told.explained(alike):
+            margin, hanging = " " * (sum(columns) + 6), " " * len("explains: ")
+            lines += wrapped(f"explains: {effects}", width, margin, hanging=hanging)
+        yield lines
 
 
 def _findings(
@@ -164,12 +168,12 @@ def _folded(same: Sequence[Finding], in_all: int) -> str:
     summary, address = same[0].summary, _address(same[0])
     if len(subjects) <= 1:
         return about(same[0]) + summary
-    if not all(subject.startswith(_GPU) for subject in subjects):
+    if not all(subject.startswith(GPU) for subject in subjects):
         if address and address in summary:
             return summary.replace(address, ", ".join(dict.fromkeys(map(_address, same))))
         return f"{summary} ({', '.join(subjects)})"
     summary = _without_address(same[0], summary)
-    named = "" if len(subjects) == in_all else f": {', '.join(map(_short, subjects))}"
+    named = "" if len(subjects) == in_all else f": {', '.join(map(short, subjects))}"
     return f"{summary} ({len(subjects)} of {in_all or '?'} GPUs{named})"
 
 
@@ -179,11 +183,7 @@ def about(finding: Finding) -> str:
     address = _address(finding)
     if subject in {HOST, UNKNOWN_CARD} or (address and address in finding.summary):
         return ""
-    return f"GPU {_short(subject)}: " if subject.startswith(_GPU) else f"{subject}: "
-
-
-def _short(subject: str) -> str:
-    return subject.removeprefix(_GPU).removeprefix("0000:")
+    return f"GPU {short(subject)}: " if subject.startswith(GPU) else f"{subject}: "
 
 
 def _address(finding: Finding) -> str:
@@ -194,7 +194,7 @@ def _address(finding: Finding) -> str:
 
 def _without_address(finding: Finding, text: str) -> str:
     address = _address(finding)
-    return text.replace(address, "GPU") if address and finding.subject.startswith(_GPU) else text
+    return text.replace(address, "GPU") if address and finding.subject.startswith(GPU) else text
 
 
 def _fix(finding: Finding, form: _Form, *, alone: bool) -> tuple[str, str] | None:

@@ -7,7 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rigops.report.doctor_details import colored, head_lines, note_lines
-from rigops.report.doctor_findings import by_urgency, columns_of, finding_lines, folded_checks
+from rigops.report.doctor_findings import (
+    causes_by_urgency,
+    columns_of,
+    finding_lines,
+    folded_checks,
+)
 from rigops.report.words import grouped, wrapped
 
 if TYPE_CHECKING:
@@ -61,7 +66,9 @@ def _page(host: HostReport, width: int, room: int) -> list[str]:
 
 def _lines(host: HostReport, width: int, brevity: _Brevity) -> Iterator[str]:
     yield from head_lines(host, width)
-    shown = folded_checks(one for one in by_urgency(host) if one.status not in {"ok", "skipped"})
+    shown = folded_checks(
+        one for one in causes_by_urgency(host) if one.status not in {"ok", "skipped"}
+    )
     well = _well(host)
     statuses = {one.status for one in host.findings if one.status != "skipped"}
     columns = columns_of([one.id for one in shown], statuses)

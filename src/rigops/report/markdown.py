@@ -10,6 +10,7 @@ from rigops import __version__
 from rigops.report.doctor_details import about_host, host_status, not_checked
 from rigops.report.doctor_findings import by_urgency, is_grave
 from rigops.report.html.findings import evidence_of, fix_lines, grouped_findings, subjects
+from rigops.report.stories import Told
 from rigops.report.terminal import visible
 
 if TYPE_CHECKING:
@@ -44,6 +45,13 @@ def _host(host: HostReport) -> Iterator[str]:
     for text in (about, *host.notes):
         if text:
             yield from (prose(text), "")
+    told = Told(host)
+    for story in host.stories:
+        cause = host.findings[story.cause]
+        yield f"- **{prose(story.title)}.** {prose(story.text)}"
+        yield f"  Cause: `{cause.id}`. It explains {prose(told.explained([cause]))}."
+    if host.stories:
+        yield ""
     shown = [
         one for one in by_urgency(host) if one.status in {"fail", "warn", "info"} or is_grave(one)
     ]

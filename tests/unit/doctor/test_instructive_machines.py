@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.doctor.registry import examine
+from rigops.doctor.stories import put_together
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor.examining import EVERY_CONCERN, catalog
 from tests.unit.probe import answers
@@ -69,7 +70,7 @@ MACHINES: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "3: page faults under load": (
-        "iommu.fault",
+        "iommu.mode",
         {
             "lspci": cards("GA102 [GeForce RTX 3090]", "2204", "0000:41:00.0", "0000:61:00.0"),
             "nvidia-version": CLOSED.format("580.95.05"),
@@ -189,9 +190,10 @@ SILENT_LIARS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def findings(texts: Mapping[str, str]) -> list[Finding]:
+def findings(texts: Mapping[str, str]) -> tuple[Finding, ...]:
     known = HostSnapshot(answers.bundle(dict(texts)))
-    return examine(known, None, catalog(), concerns=EVERY_CONCERN)
+    found = examine(known, None, catalog(), concerns=EVERY_CONCERN)
+    return put_together(found, known, catalog())[0]
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -16,6 +16,7 @@ import rigops
 from rigops.concerns.registry import read
 from rigops.doctor.examined import Examined
 from rigops.doctor.registry import CHECKS, examine
+from rigops.doctor.stories import put_together
 from rigops.doctor.views import peers
 from rigops.doctor.views.peers import MOST_CARDS
 from rigops.probe.bundle import Bundle, Collected
@@ -120,7 +121,9 @@ def _lines_run(work: Callable[[], object]) -> int:
 
 def _steps(snapshot: HostSnapshot, spec: RigSpec) -> dict[str, int]:
     examined = Examined(snapshot, spec, catalog())
-    return {check.id: _lines_run(partial(check.findings, examined)) for check in CHECKS}
+    steps = {check.id: _lines_run(partial(check.findings, examined)) for check in CHECKS}
+    found = [finding for check in CHECKS for finding in check.findings(examined)]
+    return {**steps, "stories": _lines_run(lambda: put_together(found, snapshot, catalog()))}
 
 
 DECLARED: Final = {

@@ -19,6 +19,7 @@ from rigops.concerns.acs import operations as acs
 from rigops.concerns.kernel_args.trial_boot import conditions
 from rigops.doctor.notes import command_for_more, of_paste
 from rigops.doctor.registry import CHECKS, examine
+from rigops.doctor.stories import put_together
 from rigops.errors import RigopsError
 from rigops.ownership.ownership import Ownership
 from rigops.packages import apt_simulated, dpkg, sources
@@ -130,7 +131,10 @@ def _of_paste(data: bytes) -> object:
     bundle = pastes.read([("post.txt", data)], host="rig")
     if bundle.paste is None:
         return None
-    findings = examine(HostSnapshot(bundle), None, shipped(), concerns=EVERY_CONCERN)
+    snapshot = HostSnapshot(bundle)
+    found = examine(snapshot, None, shipped(), concerns=EVERY_CONCERN)
+    findings, _ = put_together(found, snapshot, shipped())
+    assert sorted(map(id, findings)) == sorted(map(id, found))
     return of_paste(bundle.paste), command_for_more(bundle.sections, findings, CHECKS)
 
 

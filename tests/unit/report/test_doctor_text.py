@@ -6,6 +6,7 @@ import pytest
 
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix, FixKind, Status
 from rigops.doctor.host_report import HostReport
+from rigops.doctor.stories import Story
 from rigops.errors import HostError
 from rigops.report.closing import Again
 from rigops.report.doctor import NextSteps, doctor_lines
@@ -136,28 +137,41 @@ def test_one_cause_is_one_line_and_one_act_is_one_fix() -> None:
     assert "To fix: 1 with rigops apply, 2 by hand." in said[-2]
 
 
-def test_an_effect_is_named_beside_its_cause_of_the_same_status_and_card() -> None:
-    def effect(status: Status, check: str, subject: str = HOST) -> Finding:
+def test_a_cause_has_its_fix_and_below_it_one_line_of_what_it_explains() -> None:
+    def of(status: Status, check: str, subject: str = HOST, **data: object) -> Finding:
         fix = Fix(kind="hands", text=f"look at {check}")
-        data = {"cause": "drv.gsp"}
-        return Finding(status, check, id=check, subject=subject, fix=fix, data=data)
+        return Finding(status, f"{check} it is", id=check, subject=subject, fix=fix, data=data)
 
-    first, other, _ = (f"gpu 0000:{card}" for card in CARDS)
-    cause = Finding("fail", "it is dead", id="drv.gsp", subject=first)
-    found = [cause, effect("fail", "xid", first), effect("fail", "gpu.count")]
-    apart = [effect("fail", "gpu.init", other), effect("warn", "tmp.fan", first)]
+    first, other, _ = (f"gpu {card}" for card in CARDS)
+    found = (
+        of("fail", "drv.dkms"),
+        of("warn", "pci.aer.corr", first),
+        of("fail", "xid", first, xid=79),
+        of("fail", "gpu.lost", other),
+        of("warn", "pci.width", other),
+        of("warn", "tmp.fan", first),
+    )
+    told = Story("bad-riser", "One poor link", "It transmits badly.", 1, (2, 3, 4))
+    host = replace(report("rig", *found), stories=(told,))
 
-    said = lines(report("rig", *found, *apart))
+    said, whole = lines(host), lines(host, verbose=True)
 
-    assert [line.split("  ", 1)[1] for line in said[1:6]] == [
-        f"fail  drv.gsp   GPU {first[9:]}: it is dead (and xid, gpu.count)",
-        f"fail  gpu.init  GPU {other[9:]}: gpu.init",
-        "                fix: look at gpu.init                         (by hand)",
-        f"warn  tmp.fan   GPU {first[9:]}: tmp.fan",
-        "                fix: look at tmp.fan                          (by hand)",
+    shown = [line.split("  ", 1)[1] for line in said[1:8]]
+    assert shown.pop(4).split("explains: ")[1] == (
+        "xid 79 (fail), gpu.lost (fail, GPU 42:00.0), pci.width (GPU 42:00.0)"
+    )
+    assert shown == [
+        "fail  drv.dkms      drv.dkms it is",
+        "                    fix: look at drv.dkms                         (by hand)",
+        f"warn  pci.aer.corr  GPU {first[9:]}: pci.aer.corr it is",
+        "                    fix: look at pci.aer.corr                     (by hand)",
+        f"warn  tmp.fan       GPU {first[9:]}: tmp.fan it is",
+        "                    fix: look at tmp.fan                          (by hand)",
     ]
-    assert "To fix: 2 by hand." in said[-2]
-    assert sum("look at xid" in one for one in lines(report("rig", *found), verbose=True)) == 1
+    assert "To fix: 3 by hand." in said[-2]
+    assert all(any(f"look at {one.id}" in line for line in whole) for one in found)
+    assert any("story bad-riser: It transmits badly." in line for line in whole)
+    assert sum("explained by: pci.aer.corr" in line for line in whole) == 3
 
 
 def test_a_key_that_mends_several_findings_is_counted_once() -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from rigops.doctor.finding import Evidence, Finding
+from rigops.doctor.stories import Story
 from rigops.report.markdown import doctor_markdown, prose
 from tests import hostile
 from tests.unit.report.test_doctor_text import BAD, WELL, report
@@ -19,6 +21,19 @@ def test_findings_with_evidence_and_fix() -> None:
     assert '  "kernel_args": ["quiet", "iommu=pt"],' in lines
     assert r"  iommu-groups: 13 DMA \x1b[2J\u202e0000:0a:00.0" in lines
     assert "Also: 2 ok." in lines
+
+
+def test_what_happened_comes_first() -> None:
+    effect = Finding("fail", "stopped", id="iommu.fault")
+    told = Story("page-faults", "The IOMMU *stopped* a card", "It translates.", 0, (1,))
+    host = replace(report("rig", BAD, effect, *WELL), stories=(told,))
+
+    text = doctor_markdown([host])
+
+    assert r"- **The IOMMU \*stopped\* a card.** It translates." in text
+    assert "  Cause: `iommu.mode`. It explains iommu.fault." in text
+    assert text.index("Cause:") < text.index("**fail**")
+    assert "**fail** `iommu.fault` stopped" in text
 
 
 def test_prose_is_not_markup_and_calls_nobody() -> None:

@@ -108,6 +108,7 @@ def _logged(one: LoggedErrors, kind: str, status: Status, why: str) -> Finding:
         subject=one.subject or HOST,
         why=why,
         fix=None if status == "info" else fix,
+        data={"devices": list(dict.fromkeys(each.address for each in one.errors))},
     )
 
 
@@ -134,6 +135,7 @@ def _corrected(subject: str, devices: Sequence[AerDevice], uptime: float | None)
         if status == "info"
         else _WHY_CORRECTED,
         fix=fix_by_hand(_SEEK) if status in {"fail", "warn"} else None,
+        data=_devices(devices),
     )
 
 
@@ -173,6 +175,7 @@ def uncorrected(examined: Examined) -> Finding | list[Finding]:
             subject=subject,
             why=_WHY_UNCORRECTED,
             fix=fix_by_hand(_SEEK),
+            data=_devices(devices),
         )
         for subject, devices in _by_subject(examined, counted).items()
     ]
@@ -249,6 +252,10 @@ def _errors(count: int, kind: str) -> str:
 
 def _where(devices: Iterable[AerDevice]) -> str:
     return ", ".join(dict.fromkeys(one.address for one in devices))
+
+
+def _devices(devices: Iterable[AerDevice]) -> dict[str, object]:
+    return {"devices": list(dict.fromkeys(one.address for one in devices))}
 
 
 def _evidence(devices: Iterable[AerDevice]) -> tuple[Evidence, ...]:

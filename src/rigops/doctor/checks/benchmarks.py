@@ -206,12 +206,18 @@ def _judge_collectives(run: Run) -> Finding:
             cited(NCCL_TESTS, [run.last_line]),
             why=HANG,
             fix=_TRY_WITHOUT,
+            data={"hang": True},
         )
     if not run.has_ended:
         place = f"after {run.rows[-1].size} bytes" if run.rows else "before its first row"
         last = cited(NCCL_TESTS, [run.last_line])
         return Finding(
-            "unknown", f"the output of nccl-tests ends {place}", last, why=HANG, essential=True
+            "unknown",
+            f"the output of nccl-tests ends {place}",
+            last,
+            why=HANG,
+            data={"hang": True},
+            essential=True,
         )
     return _judge_ended_collectives(run)
 

@@ -88,7 +88,14 @@ def _judge_version(examined: Examined, version: Version, loaded: tuple[Evidence,
         ),
         why=worst.why if worst else "",
         fix=_fix(examined) if status == "fail" else None,
+        data={"p2p": "none"} if status == "fail" and _grants_too_much(examined, worst) else {},
     )
+
+
+def _grants_too_much(examined: Examined, worst: Verdict | None) -> bool:
+    """It is bad for copies between cards that have no P2P."""
+    expected = {card.model.p2p if card.model else None for card in examined.cards}
+    return worst is not None and worst.purpose == "p2p" and expected == {"none"}
 
 
 def _opinion(examined: Examined, version: Version, worst: Verdict | None) -> tuple[Status, str]:

@@ -15,6 +15,7 @@ from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.package_history import SECTION as PACKAGE_HISTORY
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.processes import SECTION as PROCESSES
@@ -22,6 +23,7 @@ from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
+    from rigops.probe.sections.package_history import Change
     from rigops.probe.snapshot import HostSnapshot
 
 
@@ -51,6 +53,7 @@ _WHY = (
         PROCESSES,
         DKMS,
         PACKAGES,
+        PACKAGE_HISTORY,
         KERNEL_LOG,
         SMI,
     ),
@@ -64,8 +67,9 @@ def mismatch(examined: Examined) -> Finding:
     kernel (modinfo) and the installed libraries (libnvidia-compute, libcuda1), and looks for
     nvidia-smi's and the kernel's own complaint (Driver/library version mismatch, NVRM: API
     mismatch). After an update without a reboot they differ, and CUDA fails: a failure, which a
-    reboot ends. Known lines name libraries that nvidia-smi does not find (couldn't find
-    libnvidia-ml.so), and of modules of two versions on disk.
+    reboot ends; the history of the package manager tells when that was. Known lines name libraries
+    that nvidia-smi does not find (couldn't find libnvidia-ml.so), and of modules of two versions on
+    disk.
     """
     snapshot = examined.snapshot
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
@@ -142,13 +146,38 @@ def _differs(examined: Examined, installed: set[str], evidence: tuple[Evidence, 
         if loaded and others
         else _complained(loaded, evidence)
     )
+    step = _upgrade(examined.snapshot, loaded, installed)
     return Finding(
         "fail",
         summary,
-        (*driver_state.loaded(examined).evidence, *evidence),
+        (
+            *driver_state.loaded(examined).evidence,
+            *evidence,
+            *([Evidence(PACKAGE_HISTORY.name, step.line)] if step else []),
+        ),
         why=_WHY,
         fix=_fix(examined, installed),
+        data={
+            "package": step.package,
+            "from": numbers(step.before or ""),
+            "to": numbers(step.after or ""),
+            "at": step.at or "no time in the log",
+        }
+        if step
+        else {},
     )
+
+
+def _upgrade(snapshot: HostSnapshot, loaded: str | None, installed: set[str]) -> Change | None:
+    """The step from the loaded version to the installed one, which was thus after the loading."""
+    steps = (
+        one
+        for one in reversed(snapshot[PACKAGE_HISTORY].or_empty.changes)
+        if _LIBRARIES.fullmatch(one.package)
+        and numbers(one.before or "") == loaded is not None
+        and numbers(one.after or "") in installed
+    )
+    return next(steps, None)
 
 
 def _complained(loaded: str | None, complaints: Sequence[Evidence]) -> str:

@@ -48,6 +48,7 @@ def _unended(log: NcclLog) -> Finding | None:
         f"NCCL began {begun}, and {log.completed} came to be",
         cited(NCCL_LOG, [log.last_line]),
         why=HANG,
+        data={"hang": True},
         essential=True,
     )
 

@@ -280,7 +280,14 @@ def last_preflight(examined: Examined) -> Finding:
     if last.has_failed:
         is_off = not _STOPGAPS.isdisjoint(dict(examined.spec.nccl or ()))
         fix = _ACCEPT_FAILED_PROOF if is_off else _FIX_FAILED_PROOF
-        return Finding("fail", _failure_of_proof(last.failed), why=_WHY_FAILED_PROOF, fix=fix)
+        pairs = last.failed.pairs if last.failed else ()
+        return Finding(
+            "fail",
+            _failure_of_proof(last.failed),
+            why=_WHY_FAILED_PROOF,
+            fix=fix,
+            data={"verdicts": sorted({one.verdict for one in pairs})},
+        )
     return _judge_passed_proof(last)
 
 

@@ -73,6 +73,7 @@ def _of_run(run: Run) -> list[Finding]:
                 f"the output ends at: {end}",
                 cited(P2P_TEST, [run.last_line]),
                 why=HANG,
+                data={"hang": True},
                 essential=True,
             )
         ]

@@ -126,7 +126,8 @@ def count(examined: Examined) -> Finding:
             losses and not unlisted and len(examined.cards) >= (views.declared_count(examined) or 0)
         )
         failure = _count("fail", "; ".join(complaints), evidence, ADVICE if is_all_lost else _SEEK)
-        return replace(failure, data={"cause": "gpu.lost"}) if is_all_lost else failure
+        told = [*losses, *unlisted]
+        return failure if missing.certain else replace(failure, data={"devices": told})
     if examined.snapshot.bundle.paste and views.declared_count(examined) is None:
         return _pasted(examined, evidence)
     doubt = missing.possible or _doubt(examined)

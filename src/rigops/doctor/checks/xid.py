@@ -13,7 +13,7 @@ from rigops.doctor.check import Check
 from rigops.doctor.checks import gsp
 from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.views import driver_state, kernel_logs
+from rigops.doctor.views import driver_state, kernel_logs, moved_cards
 from rigops.doctor.views.cards import answers
 from rigops.doctor.views.declared import CARD_NEEDS, judge_card
 from rigops.doctor.views.incidents import ACTION_CHANGED, incidents, severity
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.doctor.views.incidents import Incident
     from rigops.doctor.views.kernel_logs import Read
+    from rigops.doctor.views.moved_cards import Earlier
     from rigops.inventory.spec.model import PerGpu, PowerLimit
 
 
@@ -68,6 +69,17 @@ _ONE_CARD: Final = (
     "take overclocks and undervolts off this card, load it alone (`gpu_burn -i`), and swap it with "
     "its neighbour: if the Xids go with it, the card is defective"
 )
+_EARLIER: Final = {
+    "card": "; in another boot the same card had it at {address}",
+    "slot": "; in another boot another card had it in this slot",
+}
+_SWAPPED: Final = {
+    "card": "it is likely the card: reboot, take overclocks and undervolts off it and load it "
+    "alone (`gpu_burn -i`) in a third slot or another machine; if the Xid comes there too, claim "
+    "the warranty",
+    "slot": "it is likely not the card: swap the riser of this slot, then the power cables, then "
+    "try another slot",
+}
 _ASKED_ACTION: Final = re.compile(r"\bto 0x[0-9a-fA-F]{1,8} \((?P<action>[^()]{1,60})\)")
 _NEXT_TIME: Final = "A second time: "
 
@@ -96,15 +108,24 @@ def xid(examined: Examined) -> list[Finding]:
     only, it is the card that has to be looked at. Several Xids of one card within two seconds are
     one incident, named after the first of the gravest; the catalog ranks the numbers. A card that
     fell off the bus in the previous boot and is back is information once apply has given it another
-    `gpu_power_limit`. A log that could not be read is never ok: this is then unknown, and the whole
-    host where it timed out or is missing although there was root.
+    `gpu_power_limit`. Where the driver named the cards (`NVRM: GPU at PCI:…: GPU-…`) in two boots,
+    it tells whether an Xid of the hardware followed the card to another slot, or stayed in the
+    slot. A log that could not be read is never ok: this is then unknown, and the whole host where
+    it timed out or is missing although there was root.
     """
     found = incidents(examined.snapshot, examined.catalog)
     boots = Counter((one.number, one.address) for one in found)
     recent = [one for boot in ("current", "previous") for one in found if one.boot == boot]
     older = [one for one in found if one.boot == "older"]
+    earlier = dict(zip(map(id, found), moved_cards.find_earlier(examined, found), strict=True))
     findings = [
-        _incident(examined, one, recent, came_back=boots[one.number, one.address] > 1)
+        _incident(
+            examined,
+            one,
+            recent,
+            earlier[id(one)],
+            came_back=boots[one.number, one.address] > 1,
+        )
         for one in recent
     ]
     findings += _older(older) if older else []
@@ -114,7 +135,12 @@ def xid(examined: Examined) -> list[Finding]:
 
 
 def _incident(
-    examined: Examined, incident: Incident, found: Sequence[Incident], *, came_back: bool
+    examined: Examined,
+    incident: Incident,
+    found: Sequence[Incident],
+    earlier: Earlier | None,
+    *,
+    came_back: bool,
 ) -> Finding:
     known = find_xid(examined.catalog, incident.number)
     status = _status(examined, incident)
@@ -127,14 +153,20 @@ def _incident(
     if not came_back and _is_answered(examined, incident):
         status, summary = "info", f"{summary}; it is back, with another power limit since then"
         why = f"{why} {_SECOND_TIME}"
+    cited = _evidence(incident)
+    if earlier and status != "info":
+        summary += _EARLIER[earlier.follows].format(address=earlier.incident.address)
+        cited += _evidence(earlier.incident)[:1]
     return Finding(
         status,
         summary,
-        _evidence(incident),
+        cited,
         subject=f"gpu {incident.address or UNNAMED}",
         why=why,
         fix=None
         if status == "info" and not _asked_action(incident)
+        else fix_by_hand(_SWAPPED[earlier.follows])
+        if earlier
         else fix_by_hand(_ONE_CARD)
         if is_the_card
         else _fix(examined, incident, came_back=came_back),
@@ -144,9 +176,15 @@ def _incident(
             "first": incident.first,
             "last": incident.last,
             "boot": incident.boot,
+            **(_moved(incident, earlier) if earlier else {}),
             **({"cause": "drv.gsp"} if not came_back and _is_of_gsp(examined, incident) else {}),
         },
     )
+
+
+def _moved(incident: Incident, earlier: Earlier) -> dict[str, object]:
+    addresses = dict.fromkeys((incident.address, earlier.incident.address))
+    return {"follows": earlier.follows, "devices": list(addresses)}
 
 
 def _is_of_gsp(examined: Examined, incident: Incident) -> bool:

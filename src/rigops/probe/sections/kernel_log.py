@@ -143,7 +143,7 @@ KERNEL_LOG_PREVIOUS = Section(
 # `journalctl -k` would mean this boot only, and -q would hide where a boot begins. Log files count
 # where the journal forgets at boot.
 _HISTORY_SNIPPET = rf"""{_BRIEF}
-only='{_XID_WORDS}|^-- (Boot|Reboot)|kernel:.* Linux version '
+only='{_XID_WORDS}|NVRM: GPU at PCI:|^-- (Boot|Reboot)|kernel:.* Linux version '
 export only
 JOURNAL='journalctl _TRANSPORT=kernel --since=-90d --no-pager -o short-iso-precise'
 has() {{ [ -e "$1" ]; }}

@@ -20,6 +20,7 @@ from rigops.report.html.budget import budget
 from rigops.report.html.elements import Html, element
 from rigops.report.html.findings import findings
 from rigops.report.html.page import HostBlock, page
+from rigops.report.html.stories import stories
 from rigops.report.html.topology import feeds_of, topology
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def _notes(report: HostReport) -> Iterator[str]:
 
 
 def _parts(report: HostReport, examined: Examined | None) -> Iterator[tuple[str, Html]]:
+    if report.stories:
+        yield "What happened", stories(report)
     if report.findings:
         yield "Findings", findings(report)
     if examined is None:

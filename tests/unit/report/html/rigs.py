@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rigops.doctor.examined import Examined
 from rigops.doctor.host_report import HostReport, summary
 from rigops.doctor.registry import examine
+from rigops.doctor.stories import put_together
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.snapshot import HostSnapshot
 from rigops.report.html.doctor import ExaminedHost
@@ -31,13 +32,16 @@ FEEDS = {
 
 def examined_host(bundle: Bundle, declared: RigSpec | None = None) -> ExaminedHost:
     snapshot, declares = HostSnapshot(bundle), declared or spec()
+    found = examine(snapshot, declared, catalog())
+    findings, stories = put_together(found, snapshot, catalog())
     report = HostReport(
         host=bundle.host,
         source="bundle",
         collected_at=bundle.collected_at,
         duration_ms=1,
         facts=summary(snapshot, catalog()),
-        findings=tuple(examine(snapshot, declared, catalog())),
+        findings=findings,
+        stories=stories,
         is_paste=bundle.paste is not None,
     )
     return ExaminedHost(report, Examined(snapshot, declares, catalog()))

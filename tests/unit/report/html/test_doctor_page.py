@@ -85,10 +85,12 @@ def test_nvlinks_are_drawn() -> None:
     assert "<title>04:00.0 to 06:00.0: NV2</title>" in page
 
 
-def test_a_lost_card_is_marked() -> None:
+def test_a_lost_card_is_marked_and_its_story_comes_before_the_findings() -> None:
     page = doctor_page([PAGES["t180-4xv100-lost"]])
 
     assert 'class="card lost"' in page
+    assert 0 < page.index("What happened") < page.index("<h3>Findings</h3>")
+    assert "What happened" not in doctor_page([PAGES["switched"]])
 
 
 def test_a_proof_is_a_heat_map_with_rates() -> None:
