@@ -44,6 +44,7 @@ class HostReport:
     unparsed: Mapping[str, int] = field(default_factory=dict)
     is_paste: bool = False
     decided_by: str = ""  # of a paste: the command whose output would decide more
+    baseline_at: str | None = None  # of the one that it was compared with
 
     @property
     def status(self) -> HostStatus:
@@ -60,6 +61,7 @@ class HostReport:
             "findings": [finding.as_json() for finding in self.findings],
             "notes": [*self.notes, *([f"{MORE}: {self.decided_by}"] if self.decided_by else [])],
             "unread": dict(self.unparsed),
+            "baseline": {"at": self.baseline_at} if self.baseline_at else None,
         }
         if self.error:
             document["error"] = {"kind": self.error.kind, "message": self.error.message}

@@ -108,6 +108,7 @@ def _logged(one: LoggedErrors, kind: str, status: Status, why: str) -> Finding:
         subject=one.subject or HOST,
         why=why,
         fix=None if status == "info" else fix,
+        data=one.data,
     )
 
 
