@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.finding import Evidence, Finding, Status
+from rigops.doctor.finding import Evidence, Finding
 from rigops.doctor.views.proof import last_proof
 from rigops.record.acknowledged import Acknowledgement
 
@@ -97,9 +97,9 @@ def _state(summary: str) -> str:
 
 
 def outlived(examined: Examined, findings: Iterable[Finding]) -> list[Finding]:
-    """Incidents before the last preflight that passed are information."""
+    """Incidents before the last preflight that passed, and copied, are information."""
     last = last_proof(examined)
-    if last is None or last.proven is None or last.has_failed:
+    if last is None or last.proven is None or last.has_failed or not last.proven.level:
         return list(findings)
     return [_outlived(one, last.proven.at) for one in findings]
 
@@ -108,6 +108,5 @@ def _outlived(finding: Finding, passed_at: str) -> Finding:
     last = finding.data.get(LAST)
     if finding.status not in _WORSE or not isinstance(last, str) or last >= passed_at:
         return finding
-    status: Status = "info"
     summary = f"{finding.summary}; preflight has passed since ({passed_at[:10]})"
-    return replace(finding, status=status, summary=summary, fix=None)
+    return replace(finding, status="info", summary=summary, fix=None)

@@ -14,6 +14,7 @@ from rigops.doctor.views.changes import changes, is_other_machine, missing
 from rigops.doctor.views.error_counters import KINDS
 from rigops.doctor.views.observed import observed
 from rigops.errors import RigopsError
+from rigops.hosts.probing import internal_error
 from rigops.inventory.spec import RigSpec
 from rigops.probe.collect import ProbeError, collect
 from rigops.probe.snapshot import HostSnapshot
@@ -46,15 +47,21 @@ def take_after_proof(
     host: str,
     by: str,
 ) -> Stored:
-    """One exec. What got worse since an earlier baseline stays to be seen: that one is kept."""
+    """One exec. What got worse since an earlier baseline stays to be seen: that one is kept.
+
+    A proof stays one, whatever goes wrong here.
+    """
     sections = sections_for((drift, *_CARDS))
     try:
         found = collect(
             connection, sections, host=host, as_root=privilege, collected_at=journal.now()
         )
+        return store(HostSnapshot(found.bundle), spec, catalog, host=host, by=by)
     except (TransportError, ProbeError) as error:
         return Stored(f"{host}: no baseline stored: {error}")
-    return store(HostSnapshot(found.bundle), spec, catalog, host=host, by=by)
+    except Exception as error:  # noqa: BLE001 - logged and reported
+        why = internal_error(host, error)
+        return Stored(f"{host}: no baseline stored: {why.message}; fix: {why.fix}")
 
 
 def store(
@@ -86,10 +93,17 @@ def _obstacle(examined: Examined, now: Baseline, *, is_asked: bool) -> str:
     findings = examine(examined.snapshot, examined.spec, examined.catalog, checks=_CARDS)
     if failed := next((one for one in findings if one.status == "fail"), None):
         return f"{failed.id} fails: {failed.summary}"
+    if now.cards is None:
+        return "which cards there are could not be read to the end"
     if not now.at:
         return "when it was collected is not known"
     earlier = examined.baseline
-    if earlier is None or is_other_machine(earlier, now):
+    return _loss(examined, earlier, now, is_asked=is_asked) if earlier else ""
+
+
+def _loss(examined: Examined, earlier: Baseline, now: Baseline, *, is_asked: bool) -> str:
+    """What would be lost with the earlier one."""
+    if is_other_machine(earlier, now):
         return ""
     if lacking := missing(earlier, now):
         path = baseline.path_of(now.host)

@@ -60,6 +60,7 @@ class Baseline:
     by: str  # the command
     who: str
     machine: tuple[str, ...] = ()
+    board: str | None = None
     boot_id: str | None = None
     driver: str | None = None
     bios: str | None = None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rigops.doctor.views.changes import Change
     from rigops.record.baseline import Baseline
 
+_SHOWN = 3
 _OTHER = (
     "None of its network cards and GPUs is one of the baseline's. A bundle that was saved without "
     "names has other ones, too."
@@ -45,7 +46,8 @@ def drift(examined: Examined) -> Finding | list[Finding]:
         return Finding("skipped", f"collected before the baseline of {was.day}")
     found = [_finding(one, was) for one in changes(examined)]
     if lacking := missing(was, now):
-        named = ", ".join(lacking)
+        left = len(lacking) - _SHOWN
+        named = ", ".join(lacking[:_SHOWN]) + (f" and {left} more" if left > 0 else "")
         found.append(
             Finding("unknown", f"not collected, and in the baseline of {was.day}: {named}")
         )

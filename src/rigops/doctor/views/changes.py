@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -75,9 +76,11 @@ class Change:
 
 
 def is_other_machine(baseline: Baseline, now: Baseline) -> bool:
-    """None of its network cards and GPUs is known. Where none was collected, it may be the same."""
+    """None of its network cards and GPUs is known; where they were not collected, its board."""
     was, there = set(baseline.machine), set(now.machine)
-    return bool(was and there) and not was & there
+    if was and there:
+        return not was & there
+    return None not in {baseline.board, now.board} and baseline.board != now.board
 
 
 def is_older(examined: Examined, baseline: Baseline) -> bool:
@@ -181,17 +184,18 @@ def _card(examined: Examined, old: BaselineCard, new: BaselineCard) -> Iterator[
         was, now = fact.value(old), fact.value(new)
         if was is None or now is None or was == now:
             continue
+        is_less = isinstance(was, int) and isinstance(now, int) and now < was
         yield Change(
             what=fact.what,
             subject=f"gpu {new.address}",
-            status="info" if fact.lower is None or now > was else fact.lower,  # type: ignore[operator]
+            status=(is_less and fact.lower) or "info",
             text=f"{new.name}: {fact.text.format(now)}",
             before=fact.text.format(was),
             was=was,
             now=now,
             evidence=evidence if fact.what == "lanes" else (),
             why=fact.why,
-            fix=fact.fix if fact.lower and now < was else None,  # type: ignore[operator]
+            fix=fact.fix if is_less else None,
             checks=fact.checks,
         )
     yield from _settings(examined, old, new)
@@ -233,7 +237,7 @@ class _Fact:
     """`lower`: what it is where the value is less than it was; None: any difference is harmless."""
 
     what: str
-    value: Callable[[BaselineCard], object]
+    value: Callable[[BaselineCard], int | str | None]
     text: str
     lower: Status | None = None
     why: str = ""
@@ -255,7 +259,7 @@ _FACTS: Final = (
     _Fact(
         what="generation",
         value=lambda card: card.generation,
-        text="PCIe generation {} at most",
+        text="PCIe up to generation {}",
         lower="warn",
         why="The slot, a riser or a setting of the BIOS allows less than before.",
         fix=fix_by_hand(
@@ -291,15 +295,16 @@ def _settings(examined: Examined, old: BaselineCard, new: BaselineCard) -> Itera
     is_other = was is not None and now is not None and abs(was - now) > _TOLERANCE_WATTS
     if is_other and was and now and examined.spec.gpu_power_limit is None:
         is_reset = default is not None and abs(now - default) <= _TOLERANCE_WATTS
-        yield _of_card(
+        change = _of_card(
             new,
             "power_limit",
             "warn" if is_reset else "info",
-            "power limit {:g} W" + (", its default" if is_reset else ""),
+            "power limit {:g} W",
             (was, now),
             why=_FORGOTTEN,
-            fix=_declaring("gpu_power_limit", f"{was:g}") if is_reset else None,
+            fix=_declaring("gpu_power_limit", was) if is_reset else None,
         )
+        yield replace(change, text=f"{change.text}, its default") if is_reset else change
     clock, limit = new.mhz_application, old.mhz_application
     if clock and limit and clock != limit and examined.spec.gpu_clocks is None:
         is_reset = clock > limit
@@ -314,13 +319,13 @@ def _settings(examined: Examined, old: BaselineCard, new: BaselineCard) -> Itera
         )
 
 
-def _declaring(key: str, value: str) -> Fix:
+def _declaring(key: str, value: float) -> Fix:
     return Fix(
         kind="apply",
         concern="gpu_tuning",
-        declare={key: float(value) if "." in value else int(value)},
+        declare={key: int(value) if value == int(value) else value},
         text="`rigops apply` sets it at each boot",
-        by_hand=f'declare "{key}": {value}',
+        by_hand=f'declare "{key}": {value:g}',
     )
 
 

@@ -59,6 +59,7 @@ def observed(examined: Examined) -> Baseline:
         by="",
         who="",
         machine=tuple(_machine(examined)),
+        board=firmware.name or None,
         boot_id=boot.boot_id,
         driver=loaded[0] if loaded else None,
         bios=firmware.bios or None,
