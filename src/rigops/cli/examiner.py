@@ -151,7 +151,8 @@ def known_of(name: str) -> tuple[Known, tuple[str, ...]]:
         known = replace(known, acknowledged=acknowledged.read(name).findings)
     except RigopsError as error:
         troubles.append(f"nothing counts as acknowledged: {error}; fix: {error.fix}")
-    return known, tuple(troubles)
+    home = str(Path.home())
+    return known, tuple(one.replace(home, "~") for one in troubles)
 
 
 def find_check(word: str, option: str) -> Check:

@@ -25,9 +25,10 @@ _ADDED: Final = re.compile(
     r" \([^()]{1,300} the baseline of [0-9-]{10}\)|; acknowledged until [0-9-]{10}, which is over"
 )
 _MEASURED: Final = re.compile(
-    r"[0-9]+(?:\.[0-9]+)?(?= ?(?:°C|%)| (?:MHz|V|a minute|days?|hours?|minutes?|s)\b)"
-    r"|(?<= at )[0-9.]+(?= W\b)|(?<=the baseline of )[0-9-]{10}"
+    r"(?<![0-9.])[0-9.]{1,12}(?= ?(?:°C|%)| (?:MHz|V|a minute|days?|hours?|minutes?|s)\b)"
+    r"|(?<= at )[0-9.]{1,12}(?= W\b)|(?<=the baseline of )[0-9-]{10}"
 )
+_BY: Final = "; acknowledged by "
 
 
 def can_be_acknowledged(finding: Finding) -> bool:
@@ -78,6 +79,19 @@ def _judged(finding: Finding, known: Sequence[Acknowledgement], today: str) -> F
                 data=data,
             )
     return finding
+
+
+def without_author(finding: Finding) -> Finding:
+    """For others to read: neither who acknowledged it, nor that person's words."""
+    if SECTION not in {one.section for one in finding.evidence}:
+        return finding
+    head, by, _ = finding.summary.partition(_BY)
+    return replace(
+        finding,
+        summary=f"{head}; acknowledged" if by else finding.summary,
+        evidence=tuple(one for one in finding.evidence if one.section != SECTION),
+        data={name: value for name, value in finding.data.items() if name != SECTION},
+    )
 
 
 def covers(known: Acknowledgement, finding: Finding) -> bool:

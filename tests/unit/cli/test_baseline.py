@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import stat
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +17,7 @@ from tests.unit import recorded
 from tests.unit.cli.test_doctor import Rig
 from tests.unit.cli.test_preflight import Fleet, fleet
 from tests.unit.preflight.hosts import GRANTED, PROVEN
+from tests.unit.test_screens import ROOT, matches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -216,3 +219,21 @@ def test_a_preflight_that_passes_takes_a_baseline_and_keeps_it_where_something_g
     assert again.code == 0
     assert "Warning: rig: no baseline stored: GeForce RTX 3090: link x8; link x16" in again.err
     assert baseline.read("rig") == stored
+
+
+def test_the_screens_of_the_page_are_what_is_printed(host: Host) -> None:
+    page = (ROOT / "docs/baseline.md").read_text(encoding="utf-8")
+    block = r"(?m)^```text\n\$ rigops doctor rig (.*)\n((?:(?!```).*\n)+)```$"
+    shown = re.findall(block, page)
+    assert len(shown) == 3
+
+    for words, screen in shown:
+        done = host.doctor(*shlex.split(words))
+        stored = baseline.read("rig")
+        assert stored is not None
+        progress = re.compile(r"^rig: [a-z]+ \([0-9.]+ s\)\n", re.MULTILINE)
+        text = progress.sub("", done.out + done.err).replace(stored.day, "2026-11-02")
+        assert matches(screen, text), text
+        if "--save-baseline" in words:
+            host.change("pci", *NARROWER)
+            host.change("nvidia-smi-xml", "94.02.42.00.01", "94.02.71.00.01")

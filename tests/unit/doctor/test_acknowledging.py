@@ -12,6 +12,7 @@ from rigops.doctor.acknowledging import (
     can_be_acknowledged,
     outlived,
     with_acknowledgements,
+    without_author,
 )
 from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Finding, fix_by_hand
@@ -51,6 +52,9 @@ def test_an_acknowledged_finding_is_information_that_names_who_when_and_why() ->
     assert (found.status, found.fix) == ("info", None)
     assert found.summary == f"{NARROW.summary}; {text}"
     assert found.evidence[-1].line == text
+    others = without_author(found)
+    assert others.summary == f"{NARROW.summary}; acknowledged"
+    assert "me@desk" not in str(others.as_json())
     assert found.data["acknowledged"] == {
         "who": "me@desk", "at": "2026-11-21T08:00:00Z", "until": "2026-12-24",
     }  # fmt: skip
