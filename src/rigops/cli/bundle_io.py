@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,8 @@ def hosts_from_bundles(
 ) -> list[CollectedHost]:
     """With one bundle, HOST names the declarations to use; with several, the bundles to read.
 
-    A saved bundle holds its host's real name only if it was saved with --raw.
+    A saved bundle holds its host's real name only if it was saved with --raw. Records of this
+    machine are used for a HOST that is named.
     """
     inventory = existing_inventory(inventory_path)
 
@@ -47,7 +49,9 @@ def hosts_from_bundles(
 
     found = [bundle for path in paths for bundle in _read(path, is_known)]
     if len(hosts) == 1 and len(found) == 1:
-        return [_collected(found[0], inventory, hosts[0], required=True)]
+        return [
+            replace(_collected(found[0], inventory, hosts[0], required=True), known_as=hosts[0])
+        ]
     named = {bundle.host for bundle in found}
     for host in hosts:
         if host not in named:
@@ -58,7 +62,10 @@ def hosts_from_bundles(
                 accepted=", ".join(sorted(named)),
             )
     return [
-        _collected(bundle, inventory, bundle.host, required=False)
+        replace(
+            _collected(bundle, inventory, bundle.host, required=False),
+            known_as=bundle.host if hosts else "",
+        )
         for bundle in found
         if not hosts or bundle.host in hosts
     ]

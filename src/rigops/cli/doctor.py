@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cache, partial
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from rigops.cli.acknowledging import decision_options
 from rigops.cli.hosts import (
     called_again,
     choose_hosts,
@@ -29,12 +30,12 @@ from rigops.report.words import wrapped
 from rigops.transport import import_ssh
 
 if TYPE_CHECKING:
+    from rigops.cli.acknowledging import Decision
     from rigops.cli.examiner import Examination, Examiner
     from rigops.cli.hosts import AskAccess
-    from rigops.hosts.access import Chosen, HostAccess
+    from rigops.hosts.access import Chosen
     from rigops.hosts.probing import CollectedHost
     from rigops.inventory.spec import RigSpec
-    from rigops.record.lockfile import LockedHost
     from rigops.report.doctor import NextSteps
 
 _SAVED: Final = (".gz", ".tgz", ".log", ".txt")
@@ -77,6 +78,13 @@ _SAVED: Final = (".gz", ".tgz", ".log", ".txt")
     help="Print a summary for a forum or an issue, without names, addresses and serials.",
 )
 @click.option(
+    "--save-baseline",
+    "saves_baseline",
+    is_flag=True,
+    help="Store how the host is now; later runs show what has changed.",
+)
+@decision_options
+@click.option(
     "--explain",
     "explained",
     metavar="ID",
@@ -97,6 +105,8 @@ def command(
     no_root: bool,
     html_path: Path | None,
     as_markdown: bool,
+    saves_baseline: bool,
+    decision: Decision | None,
     explained: str | None,
     print_probe: bool,
     access: AskAccess,
@@ -122,6 +132,8 @@ def command(
       rigops doctor --from post.txt            outputs copied from a terminal or a forum
       rigops doctor --html rig.html            also a page with drawings, to look at or show
       rigops doctor rig --markdown             a summary to post
+      rigops doctor rig --save-baseline        the next runs say what has changed
+      rigops doctor rig --ack pci.width --because "shares its lanes with the M.2"
       rigops doctor --print-probe >probe.sh    on the host: sudo sh probe.sh >answer
       rigops doctor --explain drv.pin          what a check reads, and why
     """
@@ -143,41 +155,39 @@ def command(
     _refuse_saving(save_to, raw=raw)
     if only or skip:
         examiner()  # refuses what is no check
+    if decision:
+        decision.refuse_options(as_json=as_json, others=bool(bundles or saves_baseline))
     if bundles:
-        from rigops.cli.bundle_io import hosts_from_bundles
-
-        collected = hosts_from_bundles(bundles, hosts, inventory_path)
-        _read_catalogs([one.spec for one in collected], examiner, inventory_path)
-        examined = [examiner().judge(one, None) for one in collected]
+        examined = _examine_bundles(
+            bundles, hosts, examiner, inventory_path, saves_baseline=saves_baseline
+        )
     else:
         chosen = choose_hosts(hosts, inventory_path, needs_inventory=False)
-        _read_catalogs([one.spec for one in chosen], examiner, inventory_path)
-        locked = locked_hosts(chosen, inventory_path)
-        examined = _probe(
+        probe = partial(
+            _probe,
             chosen,
             examiner,
-            locked,
-            access(root=not no_root),
+            inventory_path,
+            access,
             root=not no_root,
-            all_sections=save_to is not None or not (only or skip),
+            all_sections=save_to is not None or saves_baseline or not (only or skip),
         )
+        if decision:
+            decision.carry_out(chosen, probe)
+            return
+        examined = probe()
     if save_to is not None:
         from rigops.cli.bundle_io import save_bundles
 
         save_bundles([one.bundle for one, _ in examined if one.bundle], save_to, redacted=not raw)
+    are_stored = not saves_baseline or _save_baselines(examined, inventory_path)
     if html_path is not None:
         _write_page(html_path, examined, inventory_path)
-    from rigops.doctor.host_report import document, exit_code
+    _print_reports(examined, bundles, inventory_path, as_json=as_json, as_markdown=as_markdown)
+    from rigops.doctor.host_report import exit_code
 
-    reports = [report for _, report in examined]
-    if as_json:
-        print_json(document(reports))
-    elif as_markdown:
-        _print_markdown(examined)
-    else:
-        _print_findings(examined, bundles, inventory_path)
-    statuses = (report.status for report in reports)
-    click.get_current_context().exit(exit_code(statuses, strict=strict))
+    code = exit_code((report.status for _, report in examined), strict=strict)
+    click.get_current_context().exit(code if are_stored else 1)
 
 
 def _explain(word: str) -> None:
@@ -242,8 +252,8 @@ def _read_catalogs(
 def _probe(
     chosen: Sequence[Chosen],
     examiner: Callable[[], Examiner],
-    locked: Mapping[str, LockedHost],
-    access: HostAccess,
+    inventory_path: Path | None,
+    access: AskAccess,
     *,
     root: bool,
     all_sections: bool,
@@ -251,8 +261,10 @@ def _probe(
     """The checks are imported while the hosts answer, which takes about as long."""
     from rigops.hosts.probing import IMPORTING, ProbeOptions, probe_hosts
 
+    _read_catalogs([one.spec for one in chosen], examiner, inventory_path)
+    locked = locked_hosts(chosen, inventory_path)
     options = ProbeOptions(
-        access=access,
+        access=access(root=root),
         root=root,
         more=lambda *answer: examiner().ask_for_a_driver(*answer),
     )
@@ -276,6 +288,48 @@ def _probe(
     return probe_hosts(chosen, options, judge, Terminal(), import_the_rest)
 
 
+def _examine_bundles(
+    bundles: Sequence[Path],
+    hosts: Sequence[str],
+    examiner: Callable[[], Examiner],
+    inventory_path: Path | None,
+    *,
+    saves_baseline: bool,
+) -> list[Examination]:
+    from rigops.cli.bundle_io import hosts_from_bundles
+
+    if saves_baseline and not hosts:
+        raise usage_error(
+            message="a baseline is of a host that is named",
+            key="--save-baseline",
+            fix="rigops doctor HOST --from FILE --save-baseline",
+        )
+    collected = hosts_from_bundles(bundles, hosts, inventory_path)
+    _read_catalogs([one.spec for one in collected], examiner, inventory_path)
+    return [examiner().judge(one, None) for one in collected]
+
+
+def _save_baselines(examined: Sequence[Examination], inventory_path: Path | None) -> bool:
+    """Of the hosts that were reached. Whether all of them were stored."""
+    from rigops.hosts.baselines import store
+    from rigops.probe.snapshot import HostSnapshot
+
+    done = [
+        store(
+            HostSnapshot(one.bundle),
+            one.spec,
+            host_catalog(one.spec, inventory_path),
+            host=one.known_as,
+            by="doctor",
+            is_asked=True,
+        )
+        for one, _ in examined
+        if one.bundle
+    ]
+    print_lines(*(one.text for one in done), err=True)
+    return all(one.is_stored for one in done)
+
+
 def _write_page(path: Path, examined: Sequence[Examination], inventory_path: Path | None) -> None:
     from rigops.cli.page_file import write_page
     from rigops.doctor.examined import Examined
@@ -292,6 +346,24 @@ def _write_page(path: Path, examined: Sequence[Examination], inventory_path: Pat
             seen = Examined(snapshot, spec, catalog, neighbors=one.neighbors)
         hosts.append(ExaminedHost(report, seen))
     write_page(path, doctor_page(hosts))
+
+
+def _print_reports(
+    examined: Sequence[Examination],
+    bundles: Sequence[Path],
+    inventory_path: Path | None,
+    *,
+    as_json: bool,
+    as_markdown: bool,
+) -> None:
+    from rigops.doctor.host_report import document
+
+    if as_json:
+        print_json(document([report for _, report in examined]))
+    elif as_markdown:
+        _print_markdown(examined)
+    else:
+        _print_findings(examined, bundles, inventory_path)
 
 
 def _print_findings(

@@ -15,12 +15,13 @@ from rigops.concerns.nvidia_driver.from_bundle import chooser
 from rigops.concerns.registry import every_section
 from rigops.doctor import notes
 from rigops.doctor.host_report import HostReport, summary
-from rigops.doctor.registry import CHECKS, examine, sections_for
+from rigops.doctor.registry import CHECKS, NOTHING_KNOWN, Known, examine, sections_for
 from rigops.doctor.stories import put_together
-from rigops.errors import usage_error
+from rigops.errors import RigopsError, usage_error
 from rigops.hosts.probing import CollectedHost, internal_error
 from rigops.inventory.spec.names import did_you_mean
 from rigops.probe.snapshot import HostSnapshot
+from rigops.record import acknowledged, baseline, journal
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
@@ -108,6 +109,7 @@ class Examiner:
         if bundle is None:
             return report
         snapshot = HostSnapshot(bundle)
+        known, troubles = known_of(collected.known_as)
         choose_driver = chooser(bundle, catalog, collected.spec, locked)
         found = examine(
             snapshot,
@@ -116,6 +118,7 @@ class Examiner:
             checks=self._checks,
             choose_driver=choose_driver,
             neighbors=collected.neighbors,
+            known=known,
         )
         findings, stories = put_together(found, snapshot, catalog)
         return replace(
@@ -124,13 +127,35 @@ class Examiner:
             facts=summary(snapshot, catalog),
             findings=findings,
             stories=stories,
-            notes=(*collected.notes, *(notes.of_paste(bundle.paste) if bundle.paste else ())),
+            notes=(
+                *collected.notes,
+                *troubles,
+                *(notes.of_paste(bundle.paste) if bundle.paste else ()),
+            ),
             unparsed=notes.unparsed(snapshot),
             is_paste=bundle.paste is not None,
             decided_by=notes.command_for_more(bundle.sections, findings, self._checks)
             if bundle.paste
             else "",
+            baseline_at=known.baseline.at if known.baseline else None,
         )
+
+
+def known_of(name: str) -> tuple[Known, tuple[str, ...]]:
+    """By the records of this machine; and those that cannot be read."""
+    if not name:
+        return NOTHING_KNOWN, ()
+    known, troubles = Known(today=journal.now()[:10]), []
+    try:
+        known = replace(known, baseline=baseline.read(name))
+    except RigopsError as error:
+        troubles.append(f"no baseline to compare with: {error}; fix: {error.fix}")
+    try:
+        known = replace(known, acknowledged=acknowledged.read(name).findings)
+    except RigopsError as error:
+        troubles.append(f"nothing counts as acknowledged: {error}; fix: {error.fix}")
+    home = str(Path.home())
+    return known, tuple(one.replace(home, "~") for one in troubles)
 
 
 def find_check(word: str, option: str) -> Check:

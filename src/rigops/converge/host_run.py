@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gevent import GreenletExit
 
+from rigops.catalog import load_once
 from rigops.concerns import registry
 from rigops.concerns.concern import ProvenHost
 from rigops.concerns.host_records import damaged_records, has_lost_holds, torn_lines
@@ -424,7 +426,27 @@ class HostRun:
                 return
         self._note_that_it_works()
         self._keep()
+        if self._session.touched or found is not None:
+            self._take_baseline()
         self._session.release()
+
+    def _take_baseline(self) -> None:
+        """Of a proven state, for doctor on this machine."""
+        if self._proven() is None:
+            return
+        from rigops.hosts.baselines import take_after_proof  # noqa: PLC0415 - brings every check
+
+        channel, spec = self._session.channel, self.request.spec
+        taken = take_after_proof(
+            channel.connection,
+            channel.privilege,
+            spec,
+            load_once(Path(spec.catalog) if spec.catalog else None),
+            host=self.request.name,
+            by=self._options.command,
+        )
+        if not taken.is_stored:
+            self.result.story.append(taken.text)
 
     def forget(self, keep: Callable[[Sequence[bytes]], None]) -> None:
         """After everything was undone. `keep` gets the lines of the host's own journal.

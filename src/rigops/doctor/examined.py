@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rigops.inventory.spec import RigSpec
     from rigops.power import Neighbor
     from rigops.probe.snapshot import HostSnapshot
+    from rigops.record.baseline import Baseline
 
 Value = TypeVar("Value")
 
@@ -25,7 +26,8 @@ class Examined:
     """All that a check may look at. Without an inventory the spec declares nothing.
 
     `choose_driver`: what the host's package sources come to; None where they were not asked.
-    `neighbors`: other hosts of the inventory on its circuits.
+    `neighbors`: other hosts of the inventory on its circuits. `baseline`: of this host, where one
+    was taken.
     """
 
     snapshot: HostSnapshot
@@ -33,6 +35,7 @@ class Examined:
     catalog: Catalog
     choose_driver: Callable[[], Choice | None] = lambda: None
     neighbors: tuple[Neighbor, ...] = ()
+    baseline: Baseline | None = None
 
     @cached_property
     def cards(self) -> tuple[Card, ...]:

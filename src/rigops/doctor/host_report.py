@@ -47,6 +47,7 @@ class HostReport:
     unparsed: Mapping[str, int] = field(default_factory=dict)
     is_paste: bool = False
     decided_by: str = ""  # of a paste: the command whose output would decide more
+    baseline_at: str | None = None  # of the one that it was compared with
 
     @property
     def unexplained(self) -> tuple[Finding, ...]:
@@ -68,6 +69,7 @@ class HostReport:
             "stories": [story.as_json(self.findings) for story in self.stories],
             "notes": [*self.notes, *([f"{MORE}: {self.decided_by}"] if self.decided_by else [])],
             "unread": dict(self.unparsed),
+            "baseline": {"at": self.baseline_at} if self.baseline_at else None,
         }
         if self.error:
             document["error"] = {"kind": self.error.kind, "message": self.error.message}

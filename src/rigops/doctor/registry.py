@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.registry import every_section, names_in_this_version
 from rigops.concerns.registry import keys as inventory_keys
+from rigops.dataclass import dataclass
+from rigops.doctor import acknowledging, pasted, views
 from rigops.doctor import checks as folder
-from rigops.doctor import pasted, views
 from rigops.doctor.check import Check
 from rigops.doctor.checks import declared
 from rigops.doctor.examined import Examined
 from rigops.doctor.host_report import SUMMARIZED
 from rigops.doctor.known_lines import with_known_lines
+from rigops.doctor.told_once import told_once
 from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec import examine as read
 
@@ -27,9 +29,23 @@ if TYPE_CHECKING:
     from rigops.power import Neighbor
     from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
+    from rigops.record.acknowledged import Acknowledgement
+    from rigops.record.baseline import Baseline
 
 # A warning is something to do, an unknown something to look at: a person wants the first first.
 _WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "unknown", "info", "ok", "skipped")
+
+
+@dataclass(frozen=True)
+class Known:
+    """Of the host, from earlier: on the machine that rigops runs on. `today`: as 2026-11-28."""
+
+    baseline: Baseline | None = None
+    acknowledged: tuple[Acknowledgement, ...] = ()
+    today: str = ""
+
+
+NOTHING_KNOWN: Final = Known()
 
 
 def _find_checks() -> tuple[Check, ...]:
@@ -59,12 +75,15 @@ def examine(
     concerns: Collection[str] | None = None,
     choose_driver: Callable[[], Choice | None] = lambda: None,
     neighbors: tuple[Neighbor, ...] = (),
+    known: Known = NOTHING_KNOWN,
 ) -> list[Finding]:
     """The worst first, and of those the cause before its effects.
 
     `concerns` are those that apply can carry out: by default those of this version.
     """
-    examined = Examined(snapshot, spec or RigSpec(), catalog, choose_driver, neighbors)
+    examined = Examined(
+        snapshot, spec or RigSpec(), catalog, choose_driver, neighbors, known.baseline
+    )
     deployable = names_in_this_version() if concerns is None else concerns
     found = [
         (check, _completed(check, finding, examined.spec, deployable))
@@ -73,6 +92,10 @@ def examine(
     ]
     if snapshot.bundle.paste:
         found = pasted.judged(snapshot.bundle, found)
+    found = told_once(examined, found)
+    findings = acknowledging.outlived(examined, [finding for _, finding in found])
+    findings = acknowledging.with_acknowledgements(findings, known.acknowledged, known.today)
+    found = list(zip([check for check, _ in found], findings, strict=True))
     found.sort(
         key=lambda one: (
             _WORST_FIRST.index(one[1].status),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rigops.doctor.acknowledging import without_author
 from rigops.doctor.finding import Evidence
 from rigops.errors import HostError
 
@@ -36,6 +37,7 @@ def without_names(report: HostReport, redaction: Redaction) -> HostReport:
 
 
 def _finding(finding: Finding, redaction: Redaction) -> Finding:
+    finding = without_author(finding)
     text, fix = redaction.text, finding.fix
     if fix:
         declare = {key: _value(value, text) for key, value in (fix.declare or {}).items()}

@@ -51,7 +51,10 @@ def internal_error(host: str, error: Exception) -> HostError:
 
 @dataclass(frozen=True, kw_only=True)
 class CollectedHost:
-    """A bundle, or the reason why there is none."""
+    """A bundle, or the reason why there is none.
+
+    `known_as`: the name of its records on this machine; empty: it has none, as a stranger's bundle.
+    """
 
     host: str
     source: Source
@@ -61,6 +64,7 @@ class CollectedHost:
     error: HostError | None = None
     duration_ms: int = 0
     notes: tuple[str, ...] = ()
+    known_as: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +106,11 @@ def _collect(host: Chosen, options: ProbeOptions) -> CollectedHost:
     began = time.monotonic()
     source: Source = "local" if host.target.local else "ssh"
     collected = CollectedHost(
-        host=host.name, source=source, spec=host.spec, neighbors=host.neighbors
+        host=host.name,
+        source=source,
+        spec=host.spec,
+        neighbors=host.neighbors,
+        known_as=host.name,
     )
     try:
         collected = _connect_and_collect(host, options, collected)

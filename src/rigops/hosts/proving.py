@@ -117,12 +117,25 @@ def _prove(
                 run = _run_of(found, started, seconds)
                 begun_now = recorded[0] if recorded else None
                 warn(_record(run, found, begun_now, connection, reach))
+                if passed(found):
+                    warn(_take_baseline(chosen, options, connection))
             return found
     except TransportError as error:
         why = HostError(error.kind, str(error))
         return HostFound(host=chosen.name, status=UNKNOWN, at=started, error=why)
     finally:
         progress.say(chosen.name, "")
+
+
+def _take_baseline(chosen: Chosen, options: ProofOptions, connection: Connection) -> Sequence[str]:
+    """Gives why none was stored."""
+    from rigops.hosts.baselines import take_after_proof  # noqa: PLC0415 - brings every check
+
+    catalog = options.catalog(chosen.spec)
+    taken = take_after_proof(
+        connection, None, chosen.spec, catalog, host=chosen.name, by="preflight"
+    )
+    return [] if taken.is_stored else [taken.text]
 
 
 def _last_rates(host: str) -> LastRates | None:

@@ -86,11 +86,15 @@ class History:
     unreadable: int  # lines
 
 
-def default_path() -> Path:
+def state_folder() -> Path:
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not state.is_absolute():
         state = Path.home() / ".local" / "state"
-    return state / "rigops" / "journal.jsonl"
+    return state / "rigops"
+
+
+def default_path() -> Path:
+    return state_folder() / "journal.jsonl"
 
 
 def now() -> str:

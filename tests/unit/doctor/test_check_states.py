@@ -2,7 +2,7 @@
 
 tests/fixtures/check_states/ID.json has them: `bad`, `ok` and `unknown`, each a bundle of `sections`
 (a text, or with the code that it ended with), in place of those of a `rig` of the fixtures, with
-`replace` in their texts, and what is `declared`.
+`replace` in their texts, what is `declared`, and the `baseline` of the host.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from rigops.doctor.registry import CHECKS, examine
+from rigops.doctor.registry import CHECKS, Known, examine
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.snapshot import HostSnapshot
+from rigops.record.baseline import Baseline
 from tests.unit import recorded
 from tests.unit.doctor.examining import catalog, spec
 
@@ -98,7 +99,10 @@ def test_a_check_is_seen_in_each_of_its_states(check: Check) -> None:
 
     for state, case in cases.items():
         declared = spec(**case.get("declared", {}))
-        found = examine(HostSnapshot(_bundle(case)), declared, catalog(), checks=[check])
+        baseline = case.get("baseline")
+        known = Known(Baseline.from_json(json.dumps(baseline)) if baseline else None)
+        snapshot = HostSnapshot(_bundle(case))
+        found = examine(snapshot, declared, catalog(), checks=[check], known=known)
         assert STATES[state] & {one.status for one in found}, state
 
 

@@ -31,6 +31,7 @@ def test_every_field_of_a_card_is_read_from_its_own_element() -> None:
         name="NVIDIA GeForce RTX 3090",
         architecture="Ampere",
         uuid="GPU-00000000-aaaa-0000-0000-000000000002",
+        vbios="94.02.42.00.a9",
         persistence=True,
         display_active=False,
         generation=1,

@@ -108,7 +108,7 @@ def _logged(one: LoggedErrors, kind: str, status: Status, why: str) -> Finding:
         subject=one.subject or HOST,
         why=why,
         fix=None if status == "info" else fix,
-        data={"devices": list(dict.fromkeys(each.address for each in one.errors))},
+        data={**one.data, "devices": list(dict.fromkeys(each.address for each in one.errors))},
     )
 
 

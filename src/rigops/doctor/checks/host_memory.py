@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -23,12 +22,6 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 8
 _LEAST_SHARE: Final = 0.85  # of the modules that the kernel has: firmware and graphics take some
-_CHANNELS: Final = (
-    # "P0 CHANNEL A", "P0_Node0_Channel3_Dimm0", "Controller1-ChannelA-DIMM0"
-    re.compile(r"(?i:channel)[ _-]?(?P<name>[A-Z]|[0-9]{1,2})(?![A-Za-z0-9])"),
-    # "P1-DIMMA1", "DIMM_A1"
-    re.compile(r"DIMM[ _-]?(?P<name>[A-P])[0-9]{1,2}(?![A-Za-z0-9])"),
-)
 _RESEAT = (
     "power off, reseat the modules and look into the board's manual which slots belong together; "
     "the BIOS lists what it finds; test a module that stays away alone, in another slot"
@@ -142,7 +135,7 @@ def _channels(memory: Memory) -> Iterator[Finding]:
     """Of each processor, or controller."""
     groups: dict[str, dict[str, list[MemorySlot]]] = defaultdict(lambda: defaultdict(list))
     for slot in memory.slots or ():
-        if channel := _channel(slot):
+        if channel := slot.channel:
             groups[channel[0]][channel[1]].append(slot)
     for group, channels in groups.items():
         used = [name for name, slots in channels.items() if any(one.mib for one in slots)]
@@ -161,14 +154,6 @@ def _channels(memory: Memory) -> Iterator[Finding]:
             + (" So odd a number is rarely meant: a module may have no contact." if is_odd else ""),
             fix=fix_by_hand(_RESEAT) if is_odd else None,
         )
-
-
-def _channel(slot: MemorySlot) -> tuple[str, str] | None:
-    for shape in _CHANNELS:
-        for text in (slot.bank, slot.locator):
-            if found := shape.search(text):
-                return text[: found.start()].strip(" _-"), found["name"]
-    return None
 
 
 def _slow(memory: Memory) -> Finding | None:

@@ -113,6 +113,7 @@ def _device(examined: Examined, address: str | None, faults: Sequence[Fault]) ->
         subject=f"/sys/bus/pci/devices/{address}" if address else HOST,
         why=_WHY_OF_OTHERS if owner.name else "",
         fix=fix_by_hand(_OF_OTHERS if owner.name else _OF_NOBODY),
+        data=kernel_logs.last_of(one.entry for _, one in faults),
     )
 
 
@@ -130,6 +131,7 @@ def _of_nvidia(
         subject=f"gpu {card}",
         why=_WHY_OF_ONE if views.gpu_count(examined) == 1 else _WHY_OF_MANY,
         fix=None if is_over else _fix(examined, faults),
+        data=kernel_logs.last_of(one.entry for _, one in faults),
     )
 
 

@@ -106,6 +106,12 @@ def cited(entries: Iterable[tuple[Which, LogLine]], most: int) -> tuple[Evidence
     return tuple(lines if len(lines) <= most else [*lines[: most - 1], lines[-1]])
 
 
+def last_of(entries: Iterable[LogLine]) -> dict[str, object]:
+    """Data of a finding about an incident: when it last happened, where all the log says it."""
+    moments = [one.at for one in entries]
+    return {} if None in moments else {"last": max(filter(None, moments))}
+
+
 def section_of(which: Which, entry: LogLine) -> str:
     """A log may go back beyond this boot."""
     return SOURCES["current" if entry.boot else which].name

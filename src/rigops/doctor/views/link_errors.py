@@ -64,6 +64,10 @@ class LoggedErrors:
         return f" ({', '.join(names)})" if names else ""
 
     @property
+    def data(self) -> dict[str, object]:
+        return kernel_logs.last_of(one.most.last for one in self.errors)
+
+    @property
     def evidence(self) -> tuple[Evidence, ...]:
         which: kernel_logs.Which = "previous" if self.is_previous else "current"
         entries = (line for one in self.errors for line in (one.most.first, one.most.last))

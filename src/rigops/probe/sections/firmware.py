@@ -13,6 +13,7 @@ Cpu = Literal["amd", "intel", ""]
 
 VENDOR: Final = "/sys/class/dmi/id/board_vendor"
 BOARD: Final = "/sys/class/dmi/id/board_name"
+BIOS: Final = "/sys/class/dmi/id/bios_version"
 CPU: Final = "grep vendor_id /proc/cpuinfo"
 TABLES: Final = "ls /sys/firmware/acpi/tables"
 KERNEL: Final = "grep CONFIG_INTEL_IOMMU /boot/config"
@@ -36,6 +37,7 @@ class Firmware:
 
     vendor: str = ""
     board: str = ""
+    bios: str = ""  # its version
     cpu: Cpu = ""
     offers_iommu: bool | None = None
     intel_by_itself: bool | None = None
@@ -51,10 +53,11 @@ def parse(text: str) -> Firmware:
     found = blocks(text)
     cpu = found.get(CPU, "").partition(":")[2].strip()
     tables, kernel = stripped(found.get(TABLES, "")), stripped(found.get(KERNEL, ""))
-    known = {VENDOR, BOARD, CPU, TABLES, KERNEL}
+    known = {VENDOR, BOARD, BIOS, CPU, TABLES, KERNEL}
     return Firmware(
         vendor=" ".join(found.get(VENDOR, "").split()),
         board=" ".join(found.get(BOARD, "").split()),
+        bios=" ".join(found.get(BIOS, "").split()),
         cpu=_CPUS.get(cpu, ""),
         offers_iommu=bool(_OFFERED & set(tables)) if TABLES in found else None,
         intel_by_itself=_intel_by_itself(kernel),
@@ -74,7 +77,7 @@ def _intel_by_itself(output: list[str]) -> bool | None:
 
 
 _SNIPPET = f"""
-show_kernel {VENDOR} {BOARD}
+show_kernel {VENDOR} {BOARD} {BIOS}
 block "{CPU}"
 while IFS= read -r line; do
     case $line in vendor_id*) say "$line"; break ;; '') break ;; esac

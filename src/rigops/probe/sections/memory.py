@@ -23,6 +23,12 @@ _COUNTER: Final = re.compile(
 _SIZE: Final = re.compile(r"(?P<count>[0-9]{1,9}) (?P<unit>kB|MB|GB|TB)")
 _MIB: Final = {"kB": 1 / 1024, "MB": 1, "GB": 1024, "TB": 1024 * 1024}
 _SPEED: Final = re.compile(r"(?P<count>[0-9]{1,6}) (?:MT/s|MHz)")
+_CHANNELS: Final = (
+    # "P0 CHANNEL A", "P0_Node0_Channel3_Dimm0", "Controller1-ChannelA-DIMM0"
+    re.compile(r"(?i:channel)[ _-]?(?P<name>[A-Z]|[0-9]{1,2})(?![A-Za-z0-9])"),
+    # "P1-DIMMA1", "DIMM_A1"
+    re.compile(r"DIMM[ _-]?(?P<name>[A-P])[0-9]{1,2}(?![A-Za-z0-9])"),
+)
 _MODULE: Final = "Memory Device"
 _EMPTY: Final = frozenset({"No Module Installed", "Not Installed"})
 
@@ -53,6 +59,15 @@ class MemorySlot:
     speed: int | None = None
     configured: int | None = None
     lines: tuple[str, ...] = ()
+
+    @property
+    def channel(self) -> tuple[str, str] | None:
+        """Of a processor or controller; None: its names do not say."""
+        for shape in _CHANNELS:
+            for text in (self.bank, self.locator):
+                if found := shape.search(text):
+                    return text[: found.start()].strip(" _-"), found["name"]
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

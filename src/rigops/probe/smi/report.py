@@ -99,6 +99,7 @@ class SmiGpu:
     architecture: str | None = _value(values.words, "product_architecture")
     uuid: str | None = _value(values.words, "uuid", "gpu_uuid")
     serial: str | None = _value(values.words, "serial", "serial_number")
+    vbios: str | None = _value(values.words, "vbios_version")
     persistence: bool | None = _value(values.switch, "persistence_mode")
     display_active: bool | None = _value(values.switch, "display_active")
     mig_current: bool | None = _value(values.switch, "mig_mode/current_mig", "mig_mode/current")
