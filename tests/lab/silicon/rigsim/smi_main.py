@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -286,14 +287,31 @@ def _run(arguments: list[str]) -> tuple[str, int, str]:
         settings.close_client(rig)
 
 
-def main(arguments: list[str]) -> int:
+def _loop_s(arguments: list[str]) -> int:
+    """0: once."""
     try:
-        text, status, file = _run(arguments)
-    except Failure as failure:
-        text, status, file = str(failure), failure.status, ""
-    if file:
-        with open(file, "w") as output:  # noqa: PTH123 - # any name a user gives
-            output.write(text)
-    else:
-        sys.stdout.write(text)
-    return status
+        return int(_parse(arguments).words.get("loop", 0))
+    except (Failure, ValueError):
+        return 0
+
+
+def main(arguments: list[str]) -> int:
+    seconds = _loop_s(arguments)
+    while True:
+        try:
+            text, status, file = _run(arguments)
+        except Failure as failure:
+            text, status, file = str(failure), failure.status, ""
+        if file:
+            with open(file, "w") as output:  # noqa: PTH123 - # any name a user gives
+                output.write(text)
+        else:
+            sys.stdout.write(text)
+        if status or not seconds:
+            return status
+        sys.stdout.flush()
+        time.sleep(seconds)
+        # Its columns are named once.
+        arguments = [
+            f"{word},noheader" if word == "--format=csv" else word for word in arguments
+        ]
