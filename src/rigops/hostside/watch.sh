@@ -6,7 +6,8 @@
 #   h BOOT                 the first: the id of this boot
 #   c ADDRESS FUNCTION…    a card, with itself and the bridges above it
 #   d LINE                 nvidia-smi -q -d TEMPERATURE, before each query
-#   q LINE                 nvidia-smi --query-gpu, which goes on; `ended CODE` where it does not
+#   q LINE                 nvidia-smi --query-gpu, which goes on, after `started`; where it does
+#                          not, `ended CODE`
 #   k LINE                 the driver's lines in the kernel log, as they come; `absent` for no log
 #   e FILE:NAME COUNT      an error counter of a link, if it is not zero
 #   t UPTIME               these were all of them
@@ -106,8 +107,10 @@ choose_fields() {
 
 # One process asks the driver for all the time: to start one costs far more than to ask.
 query() {
+    command -v nvidia-smi >/dev/null || { say 'q nvidia-smi: not found'; say 'q ended 127'; return; }
     choose_fields
     while :; do
+        say 'q started'
         nvidia-smi -q -d TEMPERATURE 2>&1 | marked d
         {
             nvidia-smi --query-gpu="${fields:-count,pci.bus_id}" --format=csv -l "$seconds" 2>&1
@@ -143,7 +146,7 @@ watch() { # SECONDS ROOT
     set +f
     find_links
     set -f
-    if command -v nvidia-smi >/dev/null; then query & else say 'q nvidia-smi: not found'; fi 3<&-
+    query 3<&- &
     follow_log "$2" &
     ticks 3<&- &
     while read -r _; do :; done

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.report.doctor_details import colored
 from rigops.report.terminal import styled, visible
-from rigops.report.words import clipped, minutes, wrapped
+from rigops.report.words import minutes, wrapped
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
@@ -110,7 +110,8 @@ def summary_lines(hosts: Sequence[HostSeen], seconds: float, width: int) -> Iter
             if seen.error.fix:
                 yield from wrapped(f"fix: {seen.error.fix}", width)
         for address, card in sorted(seen.cards.items()):
-            yield clipped(f"  {address}  {card.name}: {_extremes(card)}", width)
+            about = f"{address}  {card.name}: {_extremes(card)}"
+            yield from wrapped(about, width, "  ", hanging="    ")
         if not seen.has_log:
             yield "  Xids were not seen: the kernel log cannot be read without root."
         yield from _finding_lines(seen, width)
@@ -147,9 +148,11 @@ def _extremes(card: CardSeen) -> str:
 
 
 def _held(card: CardSeen) -> Iterable[str]:
-    """Shares of the time."""
+    """Shares of the time. The bit of a hardware slowdown comes with that of its cause."""
+    causes = card.held["hw_thermal_slowdown"] + card.held["hw_power_brake"]
+    left_out = {"gpu_idle", *(["hw_slowdown"] if causes else [])}
     for reason, words in _REASONS.items():
-        if (count := card.held[reason]) and reason != "gpu_idle":
+        if (count := card.held[reason]) and reason not in left_out:
             yield f"{words} {max(1, round(100 * count / card.samples))}%"
 
 

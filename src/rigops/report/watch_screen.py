@@ -17,7 +17,7 @@ from rigops.report.watch import COLUMNS, LEFT, cells, trouble_of
 from rigops.report.words import minutes
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import JustifyMethod, RenderableType
     from typing_extensions import Self  # from Python 3.11 on in typing
 
     from rigops.doctor.watch.seen import HostSeen
@@ -100,8 +100,9 @@ class Screen:
 
 def _table(seen: HostSeen) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name, _ in COLUMNS:
-        table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
+    for name, width in COLUMNS:
+        justify: JustifyMethod = "left" if name in LEFT else "right"
+        table.add_column(name, justify=justify, min_width=width, no_wrap=True)
     for address, card in sorted(seen.cards.items()):
         styles = {
             _SHOWN_BY[one.id]: _COLORS[one.status]

@@ -83,6 +83,7 @@ class HostSeen:
     samples: int = 0
     now: tuple[Finding, ...] = ()
     findings: dict[tuple[str, str], tuple[Finding, str]] = field(default_factory=dict)
+    _at: str = ""
     _boot: str = ""
     _began_s: float | None = None
     _before: dict[_Link, int] | None = None
@@ -93,7 +94,7 @@ class HostSeen:
     def status(self) -> HostStatus:
         """The worst of all the time; unknown while it is not reached or was never seen."""
         worst = host_status(one for one, _ in self.findings.values())
-        is_known = worst == "fail" or (self.samples and not self.error)
+        is_known = worst == "fail" or (self.cards and not self.error)
         return worst if is_known else "unknown"
 
     def lose(self, error: HostError) -> None:
@@ -104,6 +105,7 @@ class HostSeen:
         self.samples += 1
         if sample.boot != self._boot:
             self._start(sample)
+        self._at = at
         report = sample.report
         found = [*self._count(sample), *self._read_log(sample)]
         if report is None:
@@ -121,7 +123,7 @@ class HostSeen:
             found += self._judge(report)
         self.now = tuple(one for one in found if one.status in _WORST_FIRST)
         for one in self.now:
-            self._note(one, at)
+            self._note(one)
 
     def _start(self, sample: Sample) -> None:
         """The first of a boot: counters begin at 0 with the machine."""
@@ -158,7 +160,7 @@ class HostSeen:
 
     def _examine(self, report: SmiReport) -> list[Finding]:
         log = Collected("\n".join([*self._log, ""]), root=True)
-        bundle = Bundle(self.host, None, root=True, sections={KERNEL_LOG.name: log})
+        bundle = Bundle(self.host, self._at, root=True, sections={KERNEL_LOG.name: log})
         # As the section's, whose parser would get it from one text.
         answer = Answer(replace(SMI, parse=lambda _: report), Collected(SMI.name))
         snapshot = HostSnapshot(bundle, {SMI.name: answer})
@@ -215,14 +217,14 @@ class HostSeen:
                 fix=fix_by_hand(aer.SEEK) if status != "info" else None,
             )
 
-    def _note(self, finding: Finding, at: str) -> None:
+    def _note(self, finding: Finding) -> None:
         """The first of the worst keeps its moment, and has the latest words."""
         key = (finding.id, finding.subject)
-        before, since = self.findings.get(key, (finding, at))
+        before, since = self.findings.get(key, (finding, self._at))
         rank = _WORST_FIRST.index
         if rank(finding.status) <= rank(before.status):
             is_worse = rank(finding.status) < rank(before.status)
-            self.findings[key] = (finding, at if is_worse else since)
+            self.findings[key] = (finding, self._at if is_worse else since)
 
 
 def _cards_below(sample: Sample) -> dict[str, list[str]]:

@@ -50,6 +50,7 @@ class Stream:
         self._functions: dict[str, tuple[str, ...]] = {}
         self._thresholds: list[str] = []
         self._head = ""
+        self._ended: SmiReport | None = None  # the last before nvidia-smi ended
         self._rows: list[str] = []
         self._rows_before = 0
         self._counters: list[str] = []
@@ -69,8 +70,6 @@ class Stream:
             address, *functions = text.split() or [""]
             self._functions[address] = tuple(functions)
         elif source == "d":
-            if self._head:  # of a query that has ended
-                self._head, self._thresholds = "", []
             _add(self._thresholds, text)
         elif source == "e":
             _add(self._counters, text)
@@ -82,10 +81,14 @@ class Stream:
 
     def _take_row(self, text: str) -> Sample | None:
         self._heard_s = self._uptime_s
+        if text == "started":
+            self._ended, self._head, self._rows, self._thresholds = None, "", [], []
+            return None
         if text.startswith("ended "):
-            return self._sample(self._report()) if self._rows else None
+            self._ended = _failed(self._report(), text)
+            return self._sample(self._ended)
         if query.is_query([text]):
-            self._head, self._rows = text, []
+            self._head = text
             return None
         _add(self._rows, text)
         return self._sample(self._report()) if self._is_complete() else None
@@ -102,6 +105,8 @@ class Stream:
         self._links, self._counters = _links(self._counters), []
         if self._heard_s is None:
             self._heard_s = self._uptime_s
+        if self._ended:
+            return self._sample(self._ended)
         if self._rows and len(self._rows) == self._rows_before:  # nothing follows them
             return self._sample(self._report())
         self._rows_before = len(self._rows)
@@ -130,6 +135,15 @@ class Stream:
             log=log,
             has_log=self._has_log,
         )
+
+
+def _failed(report: SmiReport, ended: str) -> SmiReport:
+    """With a reason at least, where it reports no card."""
+    if report.gpus or report.failure:
+        return report
+    words = [line for line in report.unparsed if line.strip()]
+    lines = tuple(words) or (f"nvidia-smi {ended.replace(' ', ' with exit code ', 1)}",)
+    return replace(report, failure="other", failure_lines=lines)
 
 
 def _with_limits(card: SmiGpu, limits: SmiGpu | None) -> SmiGpu:
