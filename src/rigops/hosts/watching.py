@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 _AGAIN_S: Final = 5.0
 _FOR_GOOD_S: Final = 10 * 365 * 24 * 3600.0
 _KEPT: Final = 4096  # of its output, for an error
+_MOST: Final = 10_000  # lines that wait to be shown; then the hosts wait, too
 _ENDING_S: Final = 5.0
+_GLANCE_S: Final = 0.05
 # A backend that waits for input learns only by sending that its connection has ended.
 _BEAT_S: Final = 2.0
 # Nothing that a retry would change without a person.
@@ -66,7 +68,7 @@ class Watching:
         self._options = options
         self._program = (_HEAD + pack("watch").text).encode()
         self._over = threading.Event()
-        self._heard: SimpleQueue[Heard] = SimpleQueue()
+        self._heard: Queue[Heard] = Queue(_MOST)
         self._work: list[Future[None]] = [start_thread(partial(self._watch, one)) for one in chosen]
 
     def heard(self) -> Iterator[Heard | None]:
@@ -83,13 +85,14 @@ class Watching:
     def end(self) -> list[Heard]:
         """What had still come, for at most some seconds."""
         self._over.set()
-        end = time.monotonic() + _ENDING_S
-        while not all(one.done() for one in self._work) and time.monotonic() < end:
-            time.sleep(0.05)
-        left = []
-        while not self._heard.empty():
-            left.append(self._heard.get())
-        return left
+        end, left = time.monotonic() + _ENDING_S, []
+        while True:
+            is_over = all(one.done() for one in self._work) or time.monotonic() > end
+            while not self._heard.empty():
+                left.append(self._heard.get())
+            if is_over:
+                return left
+            time.sleep(_GLANCE_S)
 
     def _watch(self, host: Chosen) -> None:
         while not self._over.is_set():

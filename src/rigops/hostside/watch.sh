@@ -20,14 +20,14 @@ temperature.gpu temperature.gpu.tlimit temperature.memory
 power.draw power.limit enforced.power.limit power.default_limit
 clocks.current.sm clocks.current.memory clocks.max.sm
 utilization.gpu memory.used memory.total
-clocks_event_reasons.gpu_idle|clocks_throttle_reasons.gpu_idle
-clocks_event_reasons.applications_clocks_setting|clocks_throttle_reasons.applications_clocks_setting
-clocks_event_reasons.sw_power_cap|clocks_throttle_reasons.sw_power_cap
-clocks_event_reasons.hw_slowdown|clocks_throttle_reasons.hw_slowdown
-clocks_event_reasons.hw_thermal_slowdown|clocks_throttle_reasons.hw_thermal_slowdown
-clocks_event_reasons.hw_power_brake_slowdown|clocks_throttle_reasons.hw_power_brake_slowdown
-clocks_event_reasons.sw_thermal_slowdown|clocks_throttle_reasons.sw_thermal_slowdown
-clocks_event_reasons.sync_boost|clocks_throttle_reasons.sync_boost
+clocks_event_reasons.gpu_idle/clocks_throttle_reasons.gpu_idle
+clocks_event_reasons.applications_clocks_setting/clocks_throttle_reasons.applications_clocks_setting
+clocks_event_reasons.sw_power_cap/clocks_throttle_reasons.sw_power_cap
+clocks_event_reasons.hw_slowdown/clocks_throttle_reasons.hw_slowdown
+clocks_event_reasons.hw_thermal_slowdown/clocks_throttle_reasons.hw_thermal_slowdown
+clocks_event_reasons.hw_power_brake_slowdown/clocks_throttle_reasons.hw_power_brake_slowdown
+clocks_event_reasons.sw_thermal_slowdown/clocks_throttle_reasons.sw_thermal_slowdown
+clocks_event_reasons.sync_boost/clocks_throttle_reasons.sync_boost
 '
 AGAIN_S=10 # until an nvidia-smi that has ended is started again
 
@@ -93,7 +93,7 @@ choose_fields() {
     fields=
     known=$(nvidia-smi --help-query-gpu 2>/dev/null)
     for wanted in $FIELDS; do
-        for field in "${wanted%|*}" "${wanted#*|}"; do
+        for field in "${wanted%/*}" "${wanted#*/}"; do
             case "$known" in
                 *\""$field"\"*)
                     fields="$fields,$field"

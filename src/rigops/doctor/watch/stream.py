@@ -139,7 +139,7 @@ class Stream:
 
 def _failed(report: SmiReport, ended: str) -> SmiReport:
     """With a reason at least, where it reports no card."""
-    if report.gpus or report.failure:
+    if report.gpus or report.failure_lines:
         return report
     words = [line for line in report.unparsed if line.strip()]
     lines = tuple(words) or (f"nvidia-smi {ended.replace(' ', ' with exit code ', 1)}",)
