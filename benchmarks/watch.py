@@ -52,7 +52,7 @@ def _logins(host: Host) -> int:
 
 def watched(laptop: Laptop, seconds: float) -> None:
     running = laptop.start("doctor", "--watch", "1", "--json")
-    threading.Timer(seconds, running.process.send_signal, (signal.SIGINT,)).start()
+    threading.Timer(seconds, running.process.send_signal, (signal.SIGTERM,)).start()
     said = running.wait()
     samples = len(said.out.splitlines()) - 1
     print(f"watch      {samples} samples, exit code {said.code}")
