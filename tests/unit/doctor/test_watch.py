@@ -53,8 +53,8 @@ def test_a_sample_is_complete_with_the_row_of_the_last_card(rig: Watched) -> Non
     assert (rig.samples, rig.seen.status, rig.seen.driver) == (1, "ok", "535.183.01")
     assert now is not None
     assert (now.celsius, now.watts, now.watts_limit, now.mhz_sm) == (67, 301.2, 350, 1695)
-    assert (now.memory_used_mib, now.throttle) == (2048, {"sw_power_cap"})
-    assert now.celsius_slowdown == 95
+    assert (now.memory_used_mib, now.celsius_slowdown) == (2048, 95)
+    assert now.throttle == frozenset({"sw_power_cap"})
     assert rig.reads(row(1, 68)).cards[FIRST].now is now
 
 
