@@ -119,7 +119,7 @@ def test_what_happens_to_the_cards_is_seen_over_one_connection_each(
         tower.set("load=step")
         until(lambda: watched.cards(threadripper)["0000:0a:00.0"]["celsius"] == 97, "the heat")
         until(lambda: watched.cards(threadripper)["0000:0a:00.0"]["new_corrected"], "the errors")
-        until(lambda: watched.cards(tower)["0000:86:00.0"]["new_xids"] == [79], "the Xid")
+        until(lambda: watched.cards(tower)["0000:86:00.0"]["new_xids"] == {"79": 1}, "the Xid")
         until(lambda: not watched.cards(tower)["0000:86:00.0"]["reported"], "the loss")
 
         code = watched.end()

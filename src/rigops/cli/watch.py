@@ -65,7 +65,7 @@ class Watched:
             self._streams[heard.host] = Stream(self._seconds)
             self._heard_at[heard.host] = time.monotonic()
         elif heard.error:
-            seen.lose(heard.error)
+            seen.lose(heard.error, is_over=heard.is_over)
             return seen
         elif sample := self._streams[heard.host].take(heard.line):
             seen.take(sample, at)

@@ -53,12 +53,16 @@ class WatchOptions:
 
 @dataclass(frozen=True)
 class Heard:
-    """A line of the host's program; or why there is none, or that a new connection begins."""
+    """A line of the host's program; or why there is none, or that a new connection begins.
+
+    `is_over`: the host is not tried again.
+    """
 
     host: str
     line: str = ""
     error: HostError | None = None
     is_new: bool = False
+    is_over: bool = False
 
 
 class Watching:
@@ -106,8 +110,9 @@ class Watching:
                 error = internal_error(host.name, unforeseen)
             if self._over.is_set():
                 return
-            self._heard.put(Heard(host.name, error=error))
-            if error.kind in _FINAL:
+            is_over = error.kind in _FINAL
+            self._heard.put(Heard(host.name, error=error, is_over=is_over))
+            if is_over:
                 return
             self._over.wait(_AGAIN_S)
 

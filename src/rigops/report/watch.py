@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.report.doctor_details import colored
 from rigops.report.terminal import styled, visible
-from rigops.report.words import minutes, wrapped
+from rigops.report.words import minutes, without_place, wrapped
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
@@ -67,7 +67,9 @@ def sample_lines(seen: HostSeen, at: str, widest: int) -> Iterator[str]:
 
 
 def trouble_of(seen: HostSeen) -> str:
-    return f"{seen.error.message}; trying again" if seen.error else seen.trouble
+    if seen.error is None:
+        return seen.trouble
+    return without_place(seen.error.message, seen.host) + ("" if seen.is_over else "; trying again")
 
 
 def news_line(host: str, at: str, finding: Finding) -> str:
@@ -142,7 +144,7 @@ def _extremes(card: CardSeen) -> str:
         *_held(card),
         *([f"{card.corrected} new corrected errors"] if card.corrected else []),
         *([f"{card.uncorrected} new uncorrected errors"] if card.uncorrected else []),
-        *([f"Xid {', '.join(map(str, dict.fromkeys(card.xids)))}"] if card.xids else []),
+        *([f"Xid {', '.join(map(str, card.xids))}"] if card.xids else []),
     ]
     return ", ".join(parts)
 
@@ -166,7 +168,7 @@ def _news(card: CardSeen) -> str:
     words = [
         *([f"aer+{card.corrected}"] if card.corrected else []),
         *([f"fatal+{card.uncorrected}"] if card.uncorrected else []),
-        *(f"xid{number}" for number in dict.fromkeys(card.xids)),
+        *(f"xid{number}" for number in card.xids),
     ]
     return " ".join(words)
 
@@ -218,7 +220,7 @@ def _new(card: CardSeen) -> Mapping[str, object]:
     return {
         "new_corrected": card.corrected,
         "new_uncorrected": card.uncorrected,
-        "new_xids": card.xids,
+        "new_xids": dict(card.xids),
     }
 
 

@@ -122,7 +122,7 @@ def test_after_a_reboot_counters_begin_at_zero(rig: Watched) -> None:
 def test_a_card_that_is_lost_stays_with_its_xid_and_fails_the_host(rig: Watched) -> None:
     seen = rig.reads(XID, DEAD, row(1, 60), "q ended 15")
 
-    assert (seen.cards[SECOND].now, seen.cards[SECOND].xids, seen.status) == (None, [79], "fail")
+    assert (seen.cards[SECOND].now, seen.cards[SECOND].xids, seen.status) == (None, {79: 1}, "fail")
     assert {(status, check) for status, check, _ in found(seen)} == {
         ("fail", "xid"),
         ("fail", "gpu.lost"),

@@ -56,7 +56,7 @@ def test_a_lost_host_is_one_line_until_it_is_back(rig: HostSeen) -> None:
     rig.lose(HostError("lost", "rig: the connection was lost\x1b[2J"))
 
     assert list(sample_lines(rig, AT, 5)) == [
-        "05:14:03  rig    rig: the connection was lost\\x1b[2J; trying again"
+        "05:14:03  rig    the connection was lost\\x1b[2J; trying again"
     ]
 
 
@@ -68,7 +68,7 @@ def test_documents_have_a_schema_hosts_and_plain_values(rig: HostSeen) -> None:
     first, second = host["cards"]
     assert (first["celsius"], first["watts"], first["watts_limit"]) == (96, 301.2, 350)
     assert first["limited_by"] == ["hw_thermal_slowdown", "sw_power_cap"]
-    assert (first["new_corrected"], second["new_xids"]) == (12, [79])
+    assert (first["new_corrected"], second["new_xids"]) == (12, {"79": 1})
     assert {one["id"] for one in host["findings"]} >= {"xid", "tmp.core", "pci.aer.corr"}
     total = json.loads(json.dumps(summary_document([rig], AT, 60.04, "fail")))
     assert (total["status"], total["seconds"]) == ("fail", 60.0)

@@ -12,6 +12,7 @@ from rigops.doctor.checks import aer, driver_hang
 from rigops.doctor.finding import HOST, Finding, fix_by_hand
 from rigops.doctor.host_report import host_status
 from rigops.doctor.registry import CHECKS, examine
+from rigops.doctor.watch.stream import MOST_CARDS
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.kernel_log.parser import parse as parse_log
 from rigops.probe.lost_cards import ADVICE
@@ -57,7 +58,7 @@ class CardSeen:
     held: Counter[str] = field(default_factory=Counter)
     corrected: int = 0  # new errors of its links
     uncorrected: int = 0
-    xids: list[int] = field(default_factory=list)
+    xids: Counter[int] = field(default_factory=Counter)
 
     def take(self, now: SmiGpu) -> None:
         self.now = now
@@ -79,6 +80,7 @@ class HostSeen:
     driver: str | None = None
     trouble: str = ""  # why there are no values now
     error: HostError | None = None  # why it is not reached now
+    is_over: bool = False  # and is not tried again
     has_log: bool = True
     samples: int = 0
     now: tuple[Finding, ...] = ()
@@ -97,8 +99,8 @@ class HostSeen:
         is_known = worst == "fail" or (self.cards and not self.error)
         return worst if is_known else "unknown"
 
-    def lose(self, error: HostError) -> None:
-        self.error = error
+    def lose(self, error: HostError, *, is_over: bool = False) -> None:
+        self.error, self.is_over = error, is_over
 
     def take(self, sample: Sample, at: str) -> None:
         self.error, self.has_log = None, sample.has_log
@@ -134,9 +136,10 @@ class HostSeen:
     def _judge(self, report: SmiReport) -> list[Finding]:
         self.driver = report.driver or self.driver
         reported = {one.address: one for one in report.gpus if one.address}
-        for address, now in sorted(reported.items()):
-            name = (now.name or "GPU").removeprefix("NVIDIA ")
-            self.cards.setdefault(address, CardSeen(name)).take(now)
+        for address, now in reported.items():
+            if address in self.cards or len(self.cards) < MOST_CARDS:
+                name = (now.name or "GPU").removeprefix("NVIDIA ")
+                self.cards.setdefault(address, CardSeen(name)).take(now)
         missing = [address for address in self.cards if address not in reported]
         for address in missing:
             self.cards[address].now = None
@@ -171,7 +174,7 @@ class HostSeen:
             self._log = [*self._log, *sample.log][-_MOST_LINES:]
             for xid in parse_log("\n".join(sample.log)).xids:
                 if (card := self.cards.get(xid.address or "")) and not xid.bus_drop:
-                    card.xids.append(xid.number)
+                    card.xids[xid.number] += xid.entry.repeated
             if sample.report is None:  # they are judged with it otherwise
                 return [one for one in self._examine(SMI.parse("")) if one.id == "xid"]
         return ()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rigops.probe.sections.aer import AerDevice
     from rigops.probe.smi.report import SmiGpu, SmiReport
 
+MOST_CARDS: Final = 256  # a host that sends more is no rig
 _MOST_LINES: Final = 4096  # of one source that wait for others
 _LONGEST: Final = 4096
 _COUNT: Final = "count"
@@ -66,7 +67,7 @@ class Stream:
             return self._tick(text)
         if source == "h":
             self._boot = text
-        elif source == "c":
+        elif source == "c" and len(self._functions) < MOST_CARDS:
             address, *functions = text.split() or [""]
             self._functions[address] = tuple(functions)
         elif source == "d":
