@@ -37,6 +37,7 @@ bench: $(VENV)/ready
 	$(RUN) -m benchmarks.doctor
 	$(RUN) -m benchmarks.apply
 	$(RUN) -m benchmarks.snapshots
+	$(RUN) -m benchmarks.watch
 
 format: $(VENV)/ready
 	$(RUN) -m ruff check --fix .

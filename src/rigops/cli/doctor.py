@@ -85,6 +85,13 @@ _SAVED: Final = (".gz", ".tgz", ".log", ".txt")
 )
 @decision_options
 @click.option(
+    "--watch",
+    "watch_s",
+    type=click.IntRange(1, 3600),
+    metavar="SECONDS",
+    help="Show temperatures, power, clocks and new errors again and again, until Ctrl-C.",
+)
+@click.option(
     "--explain",
     "explained",
     metavar="ID",
@@ -107,6 +114,7 @@ def command(
     as_markdown: bool,
     saves_baseline: bool,
     decision: Decision | None,
+    watch_s: int | None,
     explained: str | None,
     print_probe: bool,
     access: AskAccess,
@@ -134,6 +142,7 @@ def command(
       rigops doctor rig --markdown             a summary to post
       rigops doctor rig --save-baseline        the next runs say what has changed
       rigops doctor rig --ack pci.width --because "shares its lanes with the M.2"
+      rigops doctor rig --watch 2              temperatures and new errors while a job runs
       rigops doctor --print-probe >probe.sh    on the host: sudo sh probe.sh >answer
       rigops doctor --explain drv.pin          what a check reads, and why
     """
@@ -150,9 +159,22 @@ def command(
         asked = (*examiner().sections, *from_bundle.sections(None))
         print_text(script(tuple(dict.fromkeys(asked)), root=not no_root))
         return
-    if as_json and as_markdown:
-        raise usage_error(message="not with --json", key="--markdown", fix="leave out one of them")
+    _refuse_together()
     _refuse_saving(save_to, raw=raw)
+    if watch_s is not None:
+        chosen = choose_hosts(hosts, inventory_path, needs_inventory=False)
+        from rigops.cli.watch import watch
+
+        code = watch(
+            chosen,
+            access(root=not no_root),
+            watch_s,
+            inventory_path,
+            root=not no_root,
+            as_json=as_json,
+            strict=strict,
+        )
+        click.get_current_context().exit(code)
     if only or skip:
         examiner()  # refuses what is no check
     if decision:
@@ -213,6 +235,27 @@ def _refuse_saving(path: Path | None, *, raw: bool) -> None:
         refuse_to_overwrite(path)
     elif raw:
         raise usage_error(message="needs --save", key="--raw", fix="add --save FILE")
+
+
+def _refuse_together() -> None:
+    """--watch shows what it sees, and stores nothing."""
+    given = {one.name: one.opts[-1] for one in command.params if one.name}
+    params = click.get_current_context().params
+    exclusive = {
+        "as_json": ("as_markdown",),
+        "watch_s": (
+            *("bundles", "save_to", "only", "skip", "html_path", "as_markdown"),
+            *("saves_baseline", "acknowledges", "retracts"),
+        ),
+    }
+    for name, others in exclusive.items():
+        for other in others:
+            if params[name] and params[other]:
+                raise usage_error(
+                    message=f"not with {given[name]}",
+                    key=given[other],
+                    fix="leave out one of them",
+                )
 
 
 def _refuse_bundles(words: Sequence[str]) -> None:

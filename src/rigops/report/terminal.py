@@ -104,6 +104,12 @@ def redraw(line: str, width: int) -> None:
     sys.stderr.flush()
 
 
+def terminal_stream() -> TextIO:
+    """Stdout as it is, for who makes escape sequences itself, of texts that are `visible`."""
+    stream = sys.stdout
+    return stream.raw if isinstance(stream, _Stream) else stream
+
+
 class _Bytes(io.BufferedIOBase):
     """For click, which completes words in bytes."""
 
@@ -137,6 +143,10 @@ class _Stream(io.TextIOBase):
     @property
     def errors(self) -> str | None:  # type: ignore[override]  # an attribute there
         return self._stream.errors
+
+    @property
+    def raw(self) -> TextIO:
+        return self._stream
 
     def isatty(self) -> bool:
         return self._stream.isatty()

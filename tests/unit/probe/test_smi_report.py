@@ -42,6 +42,7 @@ def test_every_field_of_a_card_is_read_from_its_own_element() -> None:
         performance_state="P8",
         throttle=frozenset({"sw_power_cap", "hw_slowdown", "hw_power_brake"}),
         memory_total_mib=24576,
+        memory_used_mib=17,
         bar1_total_mib=256,
         utilization_percent=12,
         remapped_uncorrected=2,

@@ -25,6 +25,7 @@ def test_each_cell_of_a_card_is_read() -> None:
             fan_percent=38,
             performance_state="P8",
             memory_total_mib=8192,
+            memory_used_mib=211,
             utilization_percent=3,
             celsius=33,
             watts=38,

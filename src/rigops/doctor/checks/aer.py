@@ -30,19 +30,19 @@ _FAIL_PER_MINUTE: Final = 32.0
 _CORRECTED: Final[frozenset[Kind]] = frozenset({"correctable"})
 _UNCORRECTED: Final[frozenset[Kind]] = frozenset({"nonfatal", "fatal"})
 _CONTROLS = re.compile(r"_OSC: OS now controls \[")
-_WHY_CORRECTED = (
+WHY_CORRECTED: Final = (
     "Each of these was repaired by sending again, which costs speed. So many mean that the signal "
     "is poor: a riser or a cable that is too long or loose, a dirty contact, or a link that is "
     "faster than its riser was made for."
 )
-_WHY_UNCORRECTED = (
+WHY_UNCORRECTED: Final = (
     "The link lost something that could not be sent again. This is how cards fall off the bus."
 )
 _NOT_KNOWN = "; whose link that is, is not known"
 _OF_OTHERS = ", which is no card's link"
 _WHY_OF_OTHERS = "It is no sign of a fault of the cards."
 _LOOK = "find with `lspci -D -t` the devices below that port. If it is a card: "
-_SEEK = (
+SEEK: Final = (
     "power off and reseat the card and its riser, try a shorter or better riser, and set the PCIe "
     "speed of this slot one generation lower in the BIOS; then see whether the counter still grows"
 )
@@ -85,15 +85,15 @@ def _logged_corrected(one: LoggedErrors) -> Finding:
         status = "fail" if one.per_minute > _FAIL_PER_MINUTE else "warn"
     elif one.is_burst:
         status = "warn"
-    return _logged(one, "corrected", status, _WHY_CORRECTED if status != "info" else "")
+    return _logged(one, "corrected", status, WHY_CORRECTED if status != "info" else "")
 
 
 def _logged(one: LoggedErrors, kind: str, status: Status, why: str) -> Finding:
-    about, fix = "", fix_by_hand(_SEEK)
+    about, fix = "", fix_by_hand(SEEK)
     if one.subject is None:
         status, about, why = "info", _OF_OTHERS, _WHY_OF_OTHERS
     elif not one.subject:
-        about, fix = _NOT_KNOWN, fix_by_hand(_LOOK + _SEEK)
+        about, fix = _NOT_KNOWN, fix_by_hand(_LOOK + SEEK)
     # Errors that are over, or may be another device's, are no failure.
     over = one.is_previous and kind == "corrected"
     if status == "fail" and (over or not one.subject):
@@ -125,7 +125,7 @@ def _with_the_rest(
 
 def _corrected(subject: str, devices: Sequence[AerDevice], uptime: float | None) -> Finding:
     most = max(one.total for one in devices)
-    status, words = _rate(most, uptime)
+    status, words = rate(most, uptime)
     return Finding(
         status,
         f"{_errors(most, 'corrected')} at {_where(devices)}{words}",
@@ -133,13 +133,13 @@ def _corrected(subject: str, devices: Sequence[AerDevice], uptime: float | None)
         subject=subject,
         why="A few are normal: links train, and timers run out under load."
         if status == "info"
-        else _WHY_CORRECTED,
-        fix=fix_by_hand(_SEEK) if status in {"fail", "warn"} else None,
+        else WHY_CORRECTED,
+        fix=fix_by_hand(SEEK) if status in {"fail", "warn"} else None,
         data=_devices(devices),
     )
 
 
-def _rate(most: int, uptime: float | None) -> tuple[Status, str]:
+def rate(most: int, uptime: float | None) -> tuple[Status, str]:
     if most < _HANDFUL:
         return "info", " since the start"
     if not uptime:
@@ -173,15 +173,15 @@ def uncorrected(examined: Examined) -> Finding | list[Finding]:
             f"{_where(devices)} since the start",
             _evidence(devices),
             subject=subject,
-            why=_WHY_UNCORRECTED,
-            fix=fix_by_hand(_SEEK),
+            why=WHY_UNCORRECTED,
+            fix=fix_by_hand(SEEK),
             data=_devices(devices),
         )
         for subject, devices in _by_subject(examined, counted).items()
     ]
     told = {one.address for one in counted}
     found += [
-        _logged(one, kind, "fail", _WHY_UNCORRECTED)
+        _logged(one, kind, "fail", WHY_UNCORRECTED)
         for kind, several in (
             ("fatal", link_errors.logged(examined, "fatal", told)),
             ("uncorrected", link_errors.logged(examined, "nonfatal", told)),

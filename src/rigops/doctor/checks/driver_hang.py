@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BUSY_PERCENT = 50
 _ASKING = tuple(section for section in SECTIONS if section.asks_driver)
-_FIX = fix_by_hand(
+FIX: Final = fix_by_hand(
     "reboot (`systemctl reboot`; if it does not come to an end, the power button: processes "
     "that wait in the kernel cannot be killed). If it comes back, look at the hardware: the "
     "cards' power cables, their seat in the slots and on risers, the power supply"
@@ -57,7 +57,7 @@ def hang(examined: Examined) -> Finding:
             why="A driver that waits for a card that does not answer takes with it whatever talks "
             "to it, and no signal helps. On home machines a bad contact or power is often behind "
             "it.",
-            fix=_FIX,
+            fix=FIX,
         )
     if driver_state.loaded(examined).is_loaded is False:
         return Finding("skipped", driver_state.NOT_LOADED)

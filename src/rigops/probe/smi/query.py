@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from rigops.numbers import whole
+from rigops.probe.smi.report import REASONS
 from rigops.probe.smi.values import Leaf, SmiOutput
 
 _COLUMN = re.compile(r"(?P<name>[a-z][A-Za-z0-9_.]{1,80})(?: \[(?P<unit>[^\]]{1,12})\])?")
@@ -28,12 +29,14 @@ _PATHS = {
     "fan.speed": "fan_speed",
     "pstate": "performance_state",
     "memory.total": "fb_memory_usage/total",
+    "memory.used": "fb_memory_usage/used",
     "utilization.gpu": "utilization/gpu_util",
     "ecc.mode.current": "ecc_mode/current_ecc",
     "ecc.errors.uncorrected.volatile.total": "ecc_errors/volatile/double_bit/total",
     "ecc.errors.uncorrected.aggregate.total": "ecc_errors/aggregate/double_bit/total",
     "ecc.errors.corrected.aggregate.total": "ecc_errors/aggregate/single_bit/total",
     "temperature.gpu": "temperature/gpu_temp",
+    "temperature.gpu.tlimit": "temperature/gpu_temp_tlimit",
     "temperature.memory": "temperature/memory_temp",
     "power.draw": "power_readings/power_draw",
     "power.limit": "power_readings/power_limit",
@@ -44,8 +47,16 @@ _PATHS = {
     "clocks.current.graphics": "clocks/graphics_clock",
     "clocks.current.sm": "clocks/sm_clock",
     "clocks.current.memory": "clocks/mem_clock",
+    "clocks.max.sm": "max_clocks/sm_clock",
+    **{
+        f"clocks_{name}_reasons.{reason}": f"clocks_{name}_reasons/{reason}"
+        for name in ("throttle", "event")
+        for reason in REASONS
+    },
 }
-_WITHOUT_UNIT = {"temperature.gpu": "C", "temperature.memory": "C"}
+_WITHOUT_UNIT = dict.fromkeys(
+    ("temperature.gpu", "temperature.gpu.tlimit", "temperature.memory"), "C"
+)
 _BARE_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,9})?")
 
 

@@ -32,7 +32,7 @@ _LINK = "pci/pci_gpu_link_info"
 _LINK_TEXT = "pci/gpu_link_info"
 _THROTTLE = re.compile(r"clocks_(?:throttle|event)_reasons/(?:hw_slowdown/)?(?P<reason>\w+)")
 _REASON_TAG = re.compile(r"clocks_(?:throttle|event)_reason_")
-_REASONS = {
+REASONS = {
     "gpu_idle": "gpu_idle",
     "idle": "gpu_idle",
     "applications_clocks_setting": "applications_clocks",
@@ -124,8 +124,9 @@ class SmiGpu:
     )
     fan_percent: int | None = _value(values.percent, "fan_speed")
     performance_state: str | None = _value(values.words, "performance_state")  # P0 … P12
-    throttle: frozenset[str] | None = None  # active reasons, by the names in _REASONS
+    throttle: frozenset[str] | None = None  # active reasons, by the names in REASONS
     memory_total_mib: int | None = _value(values.mebibytes, "fb_memory_usage/total")
+    memory_used_mib: int | None = _value(values.mebibytes, "fb_memory_usage/used")
     bar1_total_mib: int | None = _value(values.mebibytes, "bar1_memory_usage/total")
     utilization_percent: int | None = _value(
         values.percent, "utilization/gpu_util", "utilization/gpu"
@@ -253,7 +254,7 @@ def _throttle(output: CardOutput, found: Values) -> frozenset[str] | None:
     is_incomplete = False
     for path in output.leaves:
         shape = _THROTTLE.fullmatch(path)
-        reason = _REASONS.get(_REASON_TAG.sub("", shape["reason"])) if shape else None
+        reason = REASONS.get(_REASON_TAG.sub("", shape["reason"])) if shape else None
         state = found.get(values.switch, path) if reason else None
         is_incomplete = shape is not None and not output.is_closed
         if reason and state is not None:

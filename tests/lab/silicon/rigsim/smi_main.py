@@ -3,11 +3,22 @@
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from . import driver as kernel_driver
-from . import kernel_log, paths, settings, smi_change, smi_print, smi_query, smi_table, smi_topo
+from . import (
+    kernel_log,
+    modules,
+    paths,
+    settings,
+    smi_change,
+    smi_print,
+    smi_query,
+    smi_table,
+    smi_topo,
+)
 from .rig import Gpu, Rig, load
 from .smi_change import Change
 from .smi_view import Driver, View
@@ -267,7 +278,10 @@ def _run(arguments: list[str]) -> tuple[str, int, str]:
     if "help" in request.words:
         return "NVIDIA System Management Interface\n\nnvidia-smi [OPTION1 [ARG1]] ...\n", 0, ""
     if "help-query-gpu" in request.words:
-        return smi_query.help_text(), 0, ""
+        installed = (
+            os.environ.get("RIGSIM_USERSPACE") or kernel_driver.loaded() or modules.on_disk()
+        )
+        return smi_query.help_text(Driver(installed or "535.0")), 0, ""
     rig = load()
     if rig.smi == "wedged":
         _wedge()
@@ -286,14 +300,29 @@ def _run(arguments: list[str]) -> tuple[str, int, str]:
         settings.close_client(rig)
 
 
-def main(arguments: list[str]) -> int:
+def _loop_s(arguments: list[str]) -> int:
+    """0: once."""
     try:
-        text, status, file = _run(arguments)
-    except Failure as failure:
-        text, status, file = str(failure), failure.status, ""
-    if file:
-        with open(file, "w") as output:  # noqa: PTH123 - # any name a user gives
-            output.write(text)
-    else:
-        sys.stdout.write(text)
-    return status
+        return int(_parse(arguments).words.get("loop", 0))
+    except (Failure, ValueError):
+        return 0
+
+
+def main(arguments: list[str]) -> int:
+    seconds = _loop_s(arguments)
+    while True:
+        try:
+            text, status, file = _run(arguments)
+        except Failure as failure:
+            text, status, file = str(failure), failure.status, ""
+        if file:
+            with open(file, "w") as output:  # noqa: PTH123 - # any name a user gives
+                output.write(text)
+        else:
+            sys.stdout.write(text)
+        if status or not seconds:
+            return status
+        sys.stdout.flush()
+        time.sleep(seconds)
+        # Its columns are named once.
+        arguments = [f"{word},noheader" if word == "--format=csv" else word for word in arguments]

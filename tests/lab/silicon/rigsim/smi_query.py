@@ -174,14 +174,17 @@ class UnknownFieldError(Exception):
 
 def _canonical(name: str, driver: Driver) -> str:
     plain = _ALIASES.get(name, name).replace("clocks_throttle_reasons", "clocks_event_reasons")
-    known = plain in FIELDS
-    if plain == "temperature.gpu.tlimit" and not driver.has_margins:
-        known = False
-    if plain.startswith("power.draw.") and not driver.splits_draw:
-        known = False
-    if not known:
+    if not _is_known(plain, driver):
         raise UnknownFieldError(name)
     return plain
+
+
+def _is_known(plain: str, driver: Driver) -> bool:
+    if plain == "temperature.gpu.tlimit" and not driver.has_margins:
+        return False
+    if plain.startswith("power.draw.") and not driver.splits_draw:
+        return False
+    return plain in FIELDS
 
 
 def _cell(view: View, name: str, *, units: bool) -> str:
@@ -206,12 +209,14 @@ def row(view: View, names: Sequence[str], options: Sequence[str]) -> str:
     return ", ".join(_cell(view, name, units=units) for name in names)
 
 
-def help_text() -> str:
+def help_text(driver: Driver) -> str:
     lines = [
         'List of valid properties to query for the switch "--query-gpu=":',
         "",
     ]
     for name in FIELDS:
+        if not _is_known(name, driver):
+            continue
         other = [alias for alias, target in _ALIASES.items() if target == name and alias != name]
         if name.startswith("clocks_event_reasons"):
             other.append(name.replace("event", "throttle"))

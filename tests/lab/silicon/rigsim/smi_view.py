@@ -172,12 +172,14 @@ class View(NamedTuple):
         """By name of the reason, in the order of the outputs."""
         pair = settings.applications(self.gpu)
         limited = self.busy and pair is not None and self.graphics_clock == pair[1]
+        slowdown = self.gpu.model.temperature.slowdown
+        is_hot = not self.heat.unreadable and slowdown is not None and self._degrees >= slowdown
         return {
             "gpu_idle": not self.busy,
             "applications_clocks_setting": limited,
             "sw_power_cap": self.busy and not limited,
-            "hw_slowdown": False,
-            "hw_thermal_slowdown": False,
+            "hw_slowdown": is_hot,
+            "hw_thermal_slowdown": is_hot,
             "hw_power_brake_slowdown": False,
             "sync_boost": False,
             "sw_thermal_slowdown": False,

@@ -1,0 +1,1 @@
+"""What changes on the cards of a host while it is watched."""
