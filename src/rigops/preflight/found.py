@@ -172,14 +172,18 @@ class AtOnce:
         where = " and ".join(dict.fromkeys(one.named_switch for one in worst if one.switch))
         at = f" at switch {where}" if where else ""
         rates = f"{_had(worst):.1f} of {_wanted(worst):.1f} GB/s{at}"
-        return f"copies of all cards at once collapse, with right data: {rates}; {_WHAT_TO_DO}"
+        return (
+            f"copies of all cards at once collapse, with right data: {rates}; all-to-all and tree "
+            f"collectives are as slow; fix: {_AT_A_SWITCH if where else _ELSEWHERE}"
+        )
 
 
-_WHAT_TO_DO: Final = (
-    "all-to-all and tree collectives are as slow; fix: clear ACS if `rigops doctor` finds "
-    "acs.path; else order the ranks so that cards behind one switch send to one port of the CPU "
-    "at a time, as a ring does, or put cards into slots of the CPU; no driver or IOMMU mode helps"
+_AT_A_SWITCH: Final = (
+    "clear ACS if `rigops doctor` finds acs.path; else order the ranks so that cards behind one "
+    "switch send to one port of the CPU at a time, as a ring does, or put cards into slots of the "
+    "CPU; another driver does not help"
 )
+_ELSEWHERE: Final = "look for acs.path and pci.width in `rigops doctor`"
 
 
 def _had(turn: Sequence[Collapsed]) -> float:

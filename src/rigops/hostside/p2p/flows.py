@@ -74,7 +74,7 @@ class Flow:
             self._send()
 
     def go_on(self) -> None:
-        """Replace what has arrived, at most all of it."""
+        """Replace what has arrived. Where all has, the stream ran dry, and the count begins anew."""
         for _ in range(_AHEAD):
             event = self._under_way[0]
             self._source.use()
@@ -86,6 +86,9 @@ class Flow:
             self._under_way.popleft()
             self._arrive(event)
             self._send()
+        if self._first is not None:
+            self._spare.append(self._first)
+            self._first, self._copies, self._milliseconds = self._last, 0, 0.0
 
     def count_from_here(self) -> None:
         if self._first is None:

@@ -60,7 +60,8 @@ def together_job(plan: PlanOfAll) -> Callable[[Say], None]:
             _wait(roads, say)
             say(step=f"looking at round {number} of {_TIMES}")
             _each(roads, _Road.look)
-        places = _Places(opened, plan.largest)
+        longest = (size_of_copies(alone, plan.largest) for *_, alone in plan.pairs)
+        places = _Places(opened, max(longest))
         by_pair = {road.pair: road for road in roads if road.error is None and not road.wrong}
         every = turns(by_pair) if places.size else []
         for number, pairs in enumerate(every, 1):
