@@ -109,7 +109,7 @@ def _by_word_of_lspci(link: Lanes) -> tuple[Status, str, str]:
     return "warn", summary, _NARROW
 
 
-@Check("nvme.link", needs=(BOOT, PCI, LSPCI), needs_gpu=False, fixes=("hands",))
+@Check("nvme.link", needs=(BOOT, PCI), needs_gpu=False, fixes=("hands",))
 def nvme_link(examined: Examined) -> Finding | list[Finding]:
     """Every NVMe disk has all its lanes.
 
@@ -123,16 +123,22 @@ def nvme_link(examined: Examined) -> Finding | list[Finding]:
     disks = [one for one in listed.functions if one.pci_class >> 8 == _NVME]
     if not disks:
         return Finding("skipped", "no NVMe disk is on the bus")
-    found = [_nvme_link(examined, disk) for disk in disks]
+    in_a_guest = examined.snapshot[BOOT].or_empty.is_virtual_machine is True
+    found = [
+        _nvme_link(disk, listed.by_address.get(_place_above(disk)), in_a_guest=in_a_guest)
+        for disk in disks
+    ]
     if all(one.status == "ok" for one in found):
         cited = tuple(evidence for one in found for evidence in one.evidence)
         return Finding("ok", "every NVMe disk has all its lanes", cited)
     return [one for one in found if one.status != "ok"]
 
 
-def _nvme_link(examined: Examined, disk: PciFunction) -> Finding:
-    snapshot = examined.snapshot
-    above = snapshot[PCI].or_empty.by_address.get(pcie.port_above(snapshot, disk.address) or "")
+def _place_above(function: PciFunction) -> str:
+    return (function.path or "").rpartition("/")[0].rpartition("/")[2]
+
+
+def _nvme_link(disk: PciFunction, above: PciFunction | None, *, in_a_guest: bool) -> Finding:
     now, own = pcie.lanes_now(disk), pcie.most_lanes(disk)
     slot = pcie.most_lanes(above)
     cited = tuple(Evidence(PCI.name, one.line) for one in (disk, above) if one)
@@ -141,7 +147,7 @@ def _nvme_link(examined: Examined, disk: PciFunction) -> Finding:
         return Finding("unknown", text, cited, subject=disk.address)
     if now >= own:
         return Finding("ok", f"x{now}, all of them", cited, subject=disk.address)
-    if slot is None or now >= slot or pcie.is_virtual_machine(snapshot):
+    if slot is None or now >= slot or in_a_guest:
         text = f"the disk has x{now} of x{own}, and its slot is not known to give more"
         return Finding("info", text, cited, subject=disk.address)
     return Finding(

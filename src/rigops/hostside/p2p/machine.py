@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _NVIDIA: Final = "0x10de"
 _DISPLAY: Final = "0x03"
 PCI_FUNCTION: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_NODE: Final = re.compile(r"[0-9]{1,4}")  # -1: not known
 ALL_BITS: Final = 63  # lanes of a card that answers nothing
 _JOB: Final = re.compile(r"^([0-9A-Fa-f]+:[0-9A-Fa-f:]+\.[0-9]) *, *([0-9]{1,10}) *$", re.MULTILINE)
 
@@ -70,7 +71,7 @@ def nvidia_gpus(system: Path) -> list[BusAnswer]:
                     "max_links": [link for link in links if link],
                     "is_gone": file_text(device / "current_link_width") == str(ALL_BITS),
                     "ports": _ports_above(device.resolve()),
-                    "node": int(node) if node.isdigit() else None,
+                    "node": int(node) if _NODE.fullmatch(node) else None,
                 }
             )
     return found
