@@ -36,7 +36,7 @@ KEYS: Mapping[str, _Key] = {
     "p2p": _one_of(
         "default", "granted", "refused", "hang", "wrong", "mirror", "stale", "slow", "one-way",
         "kernel-hang", "loads-wrong", "no-flags", "map-fails", "ipc-refused",
-        "crowd-wrong", "crowd-hang", "wraps", "unkillable",
+        "crowd-wrong", "crowd-hang", "crowd-slow", "wraps", "unkillable",
         normal="default",
     ),
     "iommu": _one_of("translated", "passthrough", "off", normal=""),

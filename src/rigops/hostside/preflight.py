@@ -30,7 +30,7 @@ from rigops.hostside.p2p.machine import (
 )
 from rigops.hostside.p2p.meanwhile import Meanwhile
 from rigops.hostside.p2p.processes import processes_job
-from rigops.hostside.p2p.together import together_job
+from rigops.hostside.p2p.together import PlanOfAll, together_job
 from rigops.hostside.p2p.verdict import ALL_REDUCE, FAIL, STATUS_OF, UNKNOWN
 from rigops.hostside.p2p.watched import Ended, Patience, watch
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from rigops.hostside.p2p.answers import (
         CollectivesAnswer,
+        FlowAnswer,
         GpuAnswer,
         JobAnswer,
         LogAnswer,
@@ -75,6 +76,7 @@ class _Host:
         self._wedged: dict[int, str] = {}  # GPUs that hung, and in which pair
         self._stop = ""  # why no further pair may be tried
         self._meanwhile: Meanwhile | None = None  # where something is copied
+        self._flows: list[FlowAnswer] = []
         self.troubles: list[Trouble] = []
         self.needs_reboot = False
 
@@ -103,6 +105,7 @@ class _Host:
             "topology": topology,
             "jobs": jobs,
             "pairs": pairs,
+            "flows": self._flows,
             "collectives": collectives,
             "meanwhile": self._meanwhile.end() if self._meanwhile else None,
             "troubles": self.troubles,
@@ -288,8 +291,12 @@ class _Host:
         say_line(event="stage", rung="L4", text="all pairs at once")
         options = self._options
         patience = Patience(options.init_s, options.pair_s, options.dead_s)
-        gpus = [(self._gpu(i), self._gpu(j)) for i, j in by_cards]
-        ended = self._watch(together_job(gpus), patience)
+        alone = [
+            (self._gpu(i), self._gpu(j), pair["gb_per_s"] or 0.0)
+            for (i, j), pair in by_cards.items()
+        ]
+        early = options.pair_s * _SHARE_FOR_COPIES
+        ended = self._watch(together_job(PlanOfAll(alone, max(options.sizes), early)), patience)
         found = ended.last("answer")
         if found is None or ended.overdue:
             self._judge_unfinished(ended, by_cards)
@@ -297,6 +304,14 @@ class _Host:
         for one in found:
             pair = by_cards[tuple(one["pair"])]
             pair["level"] = "L4"
+            if one["turn"]:
+                flow: FlowAnswer = {
+                    "turn": one["turn"],
+                    "from": pair["from"],
+                    "to": pair["to"],
+                    "gb_per_s": one["gb_per_s"],
+                }
+                self._flows.append(flow)
             if one["error"] is not None:
                 pair.update({"verdict": "error", "evidence": ["all pairs at once", one["error"]]})
             elif one["wrong"]:

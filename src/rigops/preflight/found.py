@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import (
@@ -66,6 +66,7 @@ class PairFound:
     staged_gb_per_s: float | None = None
     latency_us: float | None = None
     round_trip_us: float | None = None  # of a flag and its answer
+    together_gb_per_s: float | None = None  # while each card sends to one and receives from one
     evidence: tuple[str, ...] = ()
     link: str = ""  # as `nvidia-smi topo -m` names it; empty: not known
 
@@ -121,6 +122,76 @@ class SlowPair:
             if self.before is not None
             else None,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collapsed:
+    """A pair that has less than half of its share while all cards copy.
+
+    `switch`: that it passes; empty: none that is known. `model`: of the switch.
+    """
+
+    turn: int
+    source: str = field(metadata={NAME: "from"})
+    target: str = field(metadata={NAME: "to"})
+    gb_per_s: float
+    expected_gb_per_s: float
+    switch: str
+    model: str
+
+    @property
+    def named_switch(self) -> str:
+        return f"{self.switch} ({self.model})" if self.model else self.switch
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtOnce:
+    """In all, by the mean of the turns in which each card sends to one and receives from one.
+
+    `expected_gb_per_s`: where pairs get their shares of the links above the cards.
+    """
+
+    gb_per_s: float
+    expected_gb_per_s: float
+    alone_gb_per_s: float
+    collapsed: tuple[Collapsed, ...] = ()
+
+    def __str__(self) -> str:
+        rates = f"{self.gb_per_s:.1f} of {self.expected_gb_per_s:.1f} GB/s"
+        return f"all cards at once, each to one other: {rates} expected"
+
+    @property
+    def collapse(self) -> str:
+        """In a sentence, of the worst turn; empty where there is none."""
+        turns: dict[int, list[Collapsed]] = {}
+        for one in self.collapsed:
+            turns.setdefault(one.turn, []).append(one)
+        if not turns:
+            return ""
+        worst = min(turns.values(), key=lambda turn: _had(turn) / _wanted(turn))
+        where = " and ".join(dict.fromkeys(one.named_switch for one in worst if one.switch))
+        at = f" at switch {where}" if where else ""
+        rates = f"{_had(worst):.1f} of {_wanted(worst):.1f} GB/s{at}"
+        return (
+            f"copies of all cards at once collapse, with right data: {rates}; all-to-all and tree "
+            f"collectives are as slow; fix: {_AT_A_SWITCH if where else _ELSEWHERE}"
+        )
+
+
+_AT_A_SWITCH: Final = (
+    "clear ACS if `rigops doctor` finds acs.path; else order the ranks so that cards behind one "
+    "switch send to one port of the CPU at a time, as a ring does, or put cards into slots of the "
+    "CPU; another driver does not help"
+)
+_ELSEWHERE: Final = "look for acs.path and pci.width in `rigops doctor`"
+
+
+def _had(turn: Sequence[Collapsed]) -> float:
+    return sum(one.gb_per_s for one in turn)
+
+
+def _wanted(turn: Sequence[Collapsed]) -> float:
+    return sum(one.expected_gb_per_s for one in turn)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +258,7 @@ class HostFound:
     not_compared: tuple[str, ...] = ()  # what could not be read, so that it may have changed
     reasons: tuple[str, ...] = ()  # for the status, beyond the verdicts of pairs
     slow_pairs: tuple[SlowPair, ...] = ()  # against others of the same kind; `reasons` names them
+    together: AtOnce | None = None  # None: not measured; `reasons` has a collapse too
     container: Container | None = None  # in which it ran
     differs: tuple[Difference, ...] = ()  # from the host; `reasons` has them too
     lost: str = ""  # cards that were gone before, in words: nothing was copied
@@ -220,6 +292,7 @@ class HostFound:
             "not_compared": list(self.not_compared),
             "reasons": list(self.reasons),
             "slow_pairs": [slow.as_json() for slow in self.slow_pairs],
+            "together": None if self.together is None else to_json(self.together),
         }
         if self.container is not None:
             document["in"] = self.container.as_json()

@@ -20,6 +20,7 @@ from rigops.hostside.p2p.verdict import (
     gravest,
     judge_host,
 )
+from rigops.preflight.at_once import at_once
 from rigops.preflight.changes import (
     changes_of,
     gravity_of,
@@ -85,9 +86,16 @@ def judge(
     if copied:
         status = gravest((status, WARN))
         reasons = [*reasons, f"{copied} of {len(answer.pairs)} pairs are only copied"]
+    together = {(flow.source, flow.target): flow.gb_per_s for flow in answer.flows}
     pairs = tuple(
-        replace(pair, link=named.get((pair.source, pair.target), "")) for pair in answer.pairs
+        replace(
+            pair,
+            link=named.get((pair.source, pair.target), ""),
+            together_gb_per_s=together.get((pair.source, pair.target)),
+        )
+        for pair in answer.pairs
     )
+    all_at_once = at_once(pairs, answer)
     slow = slow_pairs(pairs, answer, last=last, catalog=catalog)
     changes = changes_of(answer.around) if answer.around else None
     unread = not_compared(answer.around) if answer.around else ()
@@ -98,7 +106,10 @@ def judge(
         *_collectives(answer.collectives, is_granted=bool(granted)),
         *_of_changes(changes or (), answer),
     ]
-    status = gravest([status, *(gravity for gravity, _ in troubles), *(WARN for _ in slow)])
+    slower = [str(one) for one in slow]
+    if all_at_once and all_at_once.collapsed:
+        slower.append(all_at_once.collapse)
+    status = gravest([status, *(gravity for gravity, _ in troubles), *(WARN for _ in slower)])
     if unread and status != FAIL:  # what was not compared must not look unchanged
         troubles.append((OK, not_compared_text(unread)))
     return HostFound(
@@ -122,8 +133,9 @@ def judge(
         not_compared=unread,
         differs=differs,
         lost=sentence(answer.lost),
-        reasons=(*(text for _, text in troubles), *reasons, *map(str, slow)),
+        reasons=(*(text for _, text in troubles), *reasons, *slower),
         slow_pairs=slow,
+        together=all_at_once,
     )
 
 

@@ -26,6 +26,7 @@ _TOLD: Final = (
     "at",
     "machine",
     "shared_memory",
+    "flows",
     "collectives",
     "meanwhile",
     "needs_reboot",
@@ -42,6 +43,32 @@ class Slot:
 
     generation: int
     width: int
+
+
+@dataclass(frozen=True)
+class Port:
+    """`id`: of its vendor and device."""
+
+    address: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Above:
+    """Ports above a card, that of the CPU first, and the node of that CPU."""
+
+    ports: tuple[Port, ...]
+    node: int | None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A pair while others copied too: in its turn a card sends to one and receives from one."""
+
+    turn: int
+    source: str = field(metadata={NAME: "from"})
+    target: str = field(metadata={NAME: "to"})
+    gb_per_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -93,10 +120,12 @@ class PayloadReport:
     gone: tuple[str, ...] = ()  # of those, what answered nothing on the bus
     lost: tuple[LostCard, ...] = ()  # before anything was copied
     slots: Mapping[str, Slot] = field(default_factory=dict)  # by address, where it is known
+    above: Mapping[str, Above] = field(default_factory=dict)  # by address, where it is known
     on_bus: int = 0
     shared_memory: int | None = None  # bytes that /dev/shm may have
     jobs: tuple[Job, ...] = ()
     pairs: tuple[PairFound, ...] = ()
+    flows: tuple[Flow, ...] = ()
     collectives: CollectivesFound = CollectivesFound()
     # None: nothing was copied.
     around: Around | None = field(default=None, metadata={NAME: "meanwhile"})
@@ -167,6 +196,9 @@ def _answer(result: Mapping[str, object]) -> PayloadReport:
         driven=tuple(card.text("address") for card in on_bus if card.raw("driver") == "nvidia"),
         gone=tuple(card.text("address") for card in on_bus if card.raw("is_gone") is True),
         slots={card.text("address"): slot for card in on_bus if (slot := _slot(card))},
+        above={
+            card.text("address"): from_json(Above, card) for card in on_bus if card.raw("ports")
+        },
         on_bus=len(on_bus),
     )
 

@@ -149,6 +149,8 @@ def _tried(host: HostFound, width: int) -> Iterator[str]:
         yield from () if host.nothing_to_prove else wrapped(nothing, width)
     else:
         yield from _matrix(host)
+        if host.together and len(host.gpus) > _ONE_PAIR:
+            yield from wrapped(str(host.together), width)
         yield from _pairs(host, width)
 
 

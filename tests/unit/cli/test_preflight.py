@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from base64 import b64decode
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,11 +128,32 @@ def test_the_document(rigops: Rigops, fleet: Fleet) -> None:
         "staged_gb_per_s": None,
         "latency_us": None,
         "round_trip_us": None,
+        "together_gb_per_s": None,
         "evidence": [],
         "link": "PHB",
     }
     assert host["at"].startswith("20")
     assert "error" not in host
+
+
+def test_copies_that_collapse_at_once_are_a_warning_with_rates(
+    rigops: Rigops, fleet: Fleet
+) -> None:
+    every = [pair(*ends, "ok", gb_per_s=20.0) for ends in permutations((A, B, C), 2)]
+    flows = [
+        {"turn": 1, "from": one, "to": other, "gb_per_s": rate}
+        for one, other, rate in ((A, B, 19.0), (B, C, 2.5), (C, A, 19.0))
+    ]
+    gpus = [{"address": address, "name": "RTX 3090"} for address in (A, B, C)]
+    fleet.answers["rig"] = [GRANTED, said(*every, flows=flows, gpus=gpus, topology="")]
+
+    run = rigops("preflight", "rig", "--yes")
+
+    assert run.code == 0
+    assert run.out.splitlines()[0] == "rig  warn, level L5"
+    words = " ".join(run.out.split())
+    assert "collapse, with right data: 2.5 of 20.0 GB/s; all-to-all and tree" in words
+    assert "    all cards at once, each to one other: 40.5 of 60.0 GB/s expected\n" in run.out
 
 
 def test_a_hang_is_told_with_its_evidence(rigops: Rigops, fleet: Fleet) -> None:

@@ -14,8 +14,7 @@ def network(name: str, *lines: str, address: str = "0000:05:00.0") -> str:
     return (
         f"== ls /sys/class/net\n{name} address={address} driver=r8169 mac={MAC} state=up "
         "kind=wired\n"
-        f"== interfaces of default routes\n{name}\n== grep -Hn names of interfaces\n"
-        + "".join(f"{line}\n" for line in lines)
+        "== grep -Hn names of interfaces\n" + "".join(f"{line}\n" for line in lines)
     )
 
 

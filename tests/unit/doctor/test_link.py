@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.doctor.examining import spec
+from tests.unit.doctor.examining import checks_of, judge, spec
 from tests.unit.doctor.pcie_rigs import (
     HEALTHY,
     ONE,
@@ -206,3 +206,17 @@ def test_a_list_without_addresses_names_cards_by_their_index() -> None:
 
     assert (finding.status, finding.summary) == ("unknown", "the link of 0, 1 could not be read")
     assert found("gpu.count", texts, spec(gpus={"RTX 3090": 2}))[0].status == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("slot", "status"),
+    [("8.0,4", "warn"), ("8.0,2", "info"), ("-,-", "info")],
+)
+def test_a_disk_with_fewer_lanes_than_it_could_have(slot: str, status: str) -> None:
+    disk = card("pci0000:20/0000:20:01.2/0000:21:00.0", driver="nvme", lanes="8.0,2", most="8.0,4")
+    disk = disk.replace("class=0x030000", "class=0x010802")
+    texts = {"pci": PCI + port("pci0000:20/0000:20:01.2", lanes=slot) + disk}
+    (finding,) = judge({**HEALTHY, **texts, "lspci": None}, checks=checks_of("nvme.link"))
+
+    assert (finding.status, finding.subject) == (status, "0000:21:00.0")
+    assert "x2" in finding.summary

@@ -38,6 +38,7 @@ def test_the_rigs_of_the_lab() -> None:
     assert {name: (len(rig.gpus), rig.driver) for name, rig in _all().items()} == {
         "desktop-3060-1060": (2, "535.261.03"),
         "desktop-5090": (1, "580.178.04"),
+        "epyc-4xa6000": (4, "535.261.03"),
         "epyc-8x4090": (8, "535.261.03"),
         "fresh-install": (2, None),
         "nvlink-2x3090": (2, "535.261.03"),

@@ -22,6 +22,8 @@ SMALLER = {
     "WHOLE: Final = 4 << 20": "WHOLE: Final = 256 << 10",
     "_MOST_S: Final = 3.0": "_MOST_S: Final = 60.0",
 }
+# Copies that are timed while others copy too.
+FEWER = {"_WINDOW_MS: Final = 10.0": "_WINDOW_MS: Final = 0.1"}
 AT_MOST_S = 60  # of what is not waited for: whole runs of these rigs take 2
 
 
@@ -101,14 +103,14 @@ def test_a_card_that_falls_at_any_step_of_a_pair_is_an_error_there(rig: Rig) -> 
     """Whatever the copy is for: none is the last thing that is done with the card."""
     copies = rig.folder / "copies"
     rig.write(more=f"falls 1 99999 {copies}", refused=frozenset({(1, 0)}))
-    rig.run()
+    rig.run(changes=FEWER)
     of_the_pair = copies.stat().st_size
     steps = set()
     for number in range(1, of_the_pair + 1, 3):
         copies.unlink()
         rig.write(more=f"falls 1 {number} {copies}", refused=frozenset({(1, 0)}))
 
-        run = rig.run()
+        run = rig.run(changes=FEWER)
 
         assert run.verdicts() == ["error", "one_way"], number
         steps.add([event["step"] for event in run.events if event.get("pair") == [0, 1]][-1])
@@ -202,3 +204,29 @@ def test_a_hang_that_only_all_pairs_at_once_show(rig: Rig) -> None:
     assert run.pair(0, 1)["verdict"] == "hang"
     assert run.pair(0, 1)["level"] == "L4"
     assert not run.result["needs_reboot"]
+
+
+def test_what_leaves_a_switch_for_two_places_at_once_is_slow(rig: Rig) -> None:
+    rig.write(4, copy="crowd-slow", more="switch 0 1")
+
+    run = rig.run(pairs=("0:2", "1:3", "3:2"))
+
+    assert {run.pair(*pair)["verdict"] for pair in ((0, 2), (1, 3), (3, 2))} == {"ok"}
+    share = {
+        (flow["from"], flow["to"]): flow["gb_per_s"] / run.pair(0, 2)["gb_per_s"]
+        for flow in run.result["flows"]
+    }
+    assert share == {
+        (ADDRESSES[0], ADDRESSES[2]): pytest.approx(1 / 8, rel=0.01),
+        (ADDRESSES[1], ADDRESSES[3]): pytest.approx(1 / 8, rel=0.01),
+        (ADDRESSES[3], ADDRESSES[2]): pytest.approx(1, rel=0.01),
+    }
+
+
+def test_what_leaves_a_switch_shares_its_link(rig: Rig) -> None:
+    rig.write(4, more="switch 0 1")
+
+    run = rig.run(pairs=("0:2", "1:3"))
+
+    half = pytest.approx(run.pair(0, 2)["gb_per_s"] / 2, rel=0.01)
+    assert [flow["gb_per_s"] for flow in run.result["flows"]] == [half, half]

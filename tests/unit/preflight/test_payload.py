@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops.hostside.p2p import watched
-from rigops.preflight.payload import Slot, read_answer
+from rigops.preflight.payload import Above, Port, Slot, read_answer
 from tests.shards import PREFLIGHT
 from tests.unit.hostside.trees import oldest_python
 from tests.unit.preflight.rigs import ADDRESSES, DRIVER, TOPOLOGY, Rig, Run, pack
@@ -249,14 +249,21 @@ def test_no_gpu(rig: Rig) -> None:
 
     assert [trouble["kind"] for trouble in run.result["troubles"]] == ["no_device"]
     assert run.result["on_bus"] == [
-        {"address": ADDRESSES[0], "driver": "nvidia", "max_links": [], "is_gone": False}
+        {
+            "address": ADDRESSES[0],
+            "driver": "nvidia",
+            "max_links": [],
+            "is_gone": False,
+            "ports": [],
+            "node": None,
+        }
     ]
     answer = read_answer(json.dumps({"result": run.result}).encode())
     assert answer is not None
     assert (answer.on_bus, answer.driven) == (1, (ADDRESSES[0],))
 
 
-def test_the_links_of_a_card_and_of_the_port_above_it(rig: Rig) -> None:
+def test_the_links_of_a_card_and_the_port_above_it(rig: Rig) -> None:
     rig.write(gpus=1)
     port = rig.folder / "sys/devices/pci0000:00/0000:00:03.1"
     card = port / ADDRESSES[0]
@@ -266,6 +273,9 @@ def test_the_links_of_a_card_and_of_the_port_above_it(rig: Rig) -> None:
         (device / "max_link_width").write_text(f"{width}\n")
     (card / "vendor").write_text("0x10de\n")
     (card / "class").write_text("0x030000\n")
+    (card / "numa_node").write_text("1\n")
+    (port / "vendor").write_text("0x1022\n")
+    (port / "device").write_text("0x1453\n")
     (rig.folder / "sys/bus/pci/devices").mkdir(parents=True)
     (rig.folder / "sys/bus/pci/devices" / ADDRESSES[0]).symlink_to(card)
 
@@ -275,6 +285,7 @@ def test_the_links_of_a_card_and_of_the_port_above_it(rig: Rig) -> None:
     answer = read_answer(json.dumps(run.events[-1]).encode())
     assert answer is not None
     assert answer.slots == {ADDRESSES[0]: Slot(3, 8)}
+    assert answer.above == {ADDRESSES[0]: Above((Port("0000:00:03.1", "1022:1453"),), 1)}
 
 
 SMI = f"""case $1 in

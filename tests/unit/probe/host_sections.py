@@ -137,8 +137,6 @@ ID 257 gen 9 cgen 9 top level 5 otime 2026-11-20 10:00:00 path .snapshots/a path
 """  # noqa: E501 - one line for each disk is what lsblk prints
 
 SMART = """\
-== ls /sys/class/nvme
-nvme0 address=0000:01:00.0 link=16.0,2 max=16.0,4 model=Samsung SSD 980 PRO 2TB
 == smartctl -n standby -j -a /dev/nvme0n1
 {
   "smartctl": {"version": [7, 3], "exit_status": 8},
@@ -174,9 +172,6 @@ NETWORK = """\
 == ls /sys/class/net
 enp5s0 address=0000:05:00.0 driver=r8169 mac=02:00:00:00:00:01 state=up kind=wired
 lo address=- driver=- mac=00:00:00:00:00:00 state=unknown kind=virtual
-== interfaces of default routes
-enp5s0
-enp5s0
 == grep -Hn names of interfaces
 /etc/network/interfaces:3:iface enp5s0 inet dhcp
 /etc/network/interfaces:4:# iface enp9s0 inet dhcp

@@ -1,4 +1,4 @@
-"""The PCIe link of each card: its lanes, and its speed under load."""
+"""The PCIe links of cards and NVMe disks: lanes, and the speed of cards under load."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
     from rigops.doctor.views.pcie import Lanes
+    from rigops.probe.sections.pci import PciFunction
     from rigops.probe.smi.report import SmiGpu
 
 
+_NVME = 0x0108  # class on the bus
 _FEW_LANES = 4
 _BUSY_PERCENT = 50
 _FULL_CLOCK = 0.7  # of the highest: below that even P0 may be waiting
@@ -105,6 +107,61 @@ def _by_word_of_lspci(link: Lanes) -> tuple[Status, str, str]:
     if link.is_virtual or link.now > _FEW_LANES:
         return "info", summary, (_IN_A_GUEST if link.is_virtual else _SLOT_NOT_READ) + _SAVING
     return "warn", summary, _NARROW
+
+
+@Check("nvme.link", needs=(BOOT, PCI), needs_gpu=False, fixes=("hands",))
+def nvme_link(examined: Examined) -> Finding | list[Finding]:
+    """Every NVMe disk has all its lanes.
+
+    Compares the lanes of its link with those of the disk and of the port above it (sysfs). Fewer
+    than both could have is a warning; fewer because the slot has no more, or where the port is not
+    known, is information, as it is in a virtual machine.
+    """
+    listed = examined.snapshot[PCI].value
+    if listed is None:
+        return Finding("unknown", "the links of NVMe disks were not collected")
+    disks = [one for one in listed.functions if one.pci_class >> 8 == _NVME]
+    if not disks:
+        return Finding("skipped", "no NVMe disk is on the bus")
+    in_a_guest = examined.snapshot[BOOT].or_empty.is_virtual_machine is True
+    found = [
+        _nvme_link(disk, listed.by_address.get(_place_above(disk)), in_a_guest=in_a_guest)
+        for disk in disks
+    ]
+    if all(one.status == "ok" for one in found):
+        cited = tuple(evidence for one in found for evidence in one.evidence)
+        return Finding("ok", "every NVMe disk has all its lanes", cited)
+    return [one for one in found if one.status != "ok"]
+
+
+def _place_above(function: PciFunction) -> str:
+    return (function.path or "").rpartition("/")[0].rpartition("/")[2]
+
+
+def _nvme_link(disk: PciFunction, above: PciFunction | None, *, in_a_guest: bool) -> Finding:
+    now, own = pcie.lanes_now(disk), pcie.most_lanes(disk)
+    slot = pcie.most_lanes(above)
+    cited = tuple(Evidence(PCI.name, one.line) for one in (disk, above) if one)
+    if now is None or own is None:
+        text = "how many lanes the disk has could not be read"
+        return Finding("unknown", text, cited, subject=disk.address)
+    if now >= own:
+        return Finding("ok", f"x{now}, all of them", cited, subject=disk.address)
+    if slot is None or now >= slot or in_a_guest:
+        text = f"the disk has x{now} of x{own}, and its slot is not known to give more"
+        return Finding("info", text, cited, subject=disk.address)
+    return Finding(
+        "warn",
+        f"the disk has x{now} where x{min(own, slot)} is possible",
+        cited,
+        subject=disk.address,
+        why="Slots for M.2 often share lanes with a slot for cards or with SATA ports, and a disk "
+        "that sits badly trains fewer as well. Data sets and checkpoints load as much slower.",
+        fix=fix_by_hand(
+            "power off and reseat the disk; look in the board's manual for the slot that takes "
+            "lanes from this one, and in the BIOS for its lanes"
+        ),
+    )
 
 
 @Check("pci.gen.load", fixes=("hands",))

@@ -104,12 +104,12 @@ def lanes_of(examined: Examined, card: Card) -> Lanes:
     status = listed.link_status if listed else None
     capability = listed.link_capability if listed else None
     now = _least(
-        _width(function.link if function and is_complete(function) else None),
+        lanes_now(function),
         status.width if status else None,
         smi.width if smi else None,
     )
     own = _most(
-        _width(function.fastest_link if function and is_complete(function) else None),
+        most_lanes(function),
         capability.width if capability else None,
         smi.width_max if smi else None,
     )
@@ -153,12 +153,20 @@ def _of_port(snapshot: HostSnapshot, card: Card) -> tuple[int | None, Evidence |
     listed = snapshot[LSPCI].or_empty.by_address.get(address or "")
     capability = listed.link_capability if listed else None
     width = _most(
-        _width(function.fastest_link if function and is_complete(function) else None),
+        most_lanes(function),
         capability.width if capability else None,
     )
     if function:
         return width, Evidence(PCI.name, function.line)
     return width, Evidence(LSPCI.name, capability.line) if capability else None
+
+
+def lanes_now(function: PciFunction | None) -> int | None:
+    return _width(function.link) if function and is_complete(function) else None
+
+
+def most_lanes(function: PciFunction | None) -> int | None:
+    return _width(function.fastest_link) if function and is_complete(function) else None
 
 
 def _width(link: Link | None) -> int | None:

@@ -38,13 +38,25 @@ class JobAnswer(TypedDict):
     name: str
 
 
+class PortAnswer(TypedDict):
+    """`id`: of its vendor and device, as lspci -n has it."""
+
+    address: str
+    id: str
+
+
 class BusAnswer(TypedDict):
-    """A card on the bus. `max_links`: of it and the port above it. `is_gone`: it has left it."""
+    """A card on the bus. `max_links`: of it and the port above it. `is_gone`: it has left it.
+
+    `ports`: above it, that of the CPU first. `node`: of its CPU.
+    """
 
     address: str
     driver: str
     max_links: list[str]
     is_gone: bool
+    ports: list[PortAnswer]
+    node: int | None
 
 
 PairAnswer = TypedDict(
@@ -62,6 +74,11 @@ PairAnswer = TypedDict(
         "evidence": list[str],
     },
     total=False,  # a rung tells what it found
+)
+
+
+FlowAnswer = TypedDict(
+    "FlowAnswer", {"turn": int, "from": str, "to": str, "gb_per_s": "float | None"}
 )
 
 
@@ -140,6 +157,7 @@ class Result(TypedDict):
     topology: str
     jobs: list[JobAnswer]
     pairs: list[PairAnswer]
+    flows: list[FlowAnswer]
     collectives: CollectivesAnswer | None
     meanwhile: MeanwhileAnswer | None
     troubles: list[Trouble]

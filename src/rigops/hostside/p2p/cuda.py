@@ -105,6 +105,7 @@ PROTOTYPES: Final[Mapping[str, tuple[Any, ...]]] = {
     "cuStreamQuery": (_handle,),
     "cuEventCreate": (_out, _count),
     "cuEventRecord": (_handle, _handle),
+    "cuEventQuery": (_handle,),
     "cuEventElapsedTime": (_out, _handle, _handle),
     "cuModuleLoadDataEx": (_out, _text, _count, _out, _out),
     "cuModuleGetFunction": (_out, _handle, _text),

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from rigops.hostside.p2p.answers import BusAnswer, JobAnswer
+    from rigops.hostside.p2p.answers import BusAnswer, JobAnswer, PortAnswer
     from rigops.hostside.p2p.watched import Job, Say
 
 _NVIDIA: Final = "0x10de"
 _DISPLAY: Final = "0x03"
+PCI_FUNCTION: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_NODE: Final = re.compile(r"[0-9]{1,4}")  # -1: not known
 ALL_BITS: Final = 63  # lanes of a card that answers nothing
 _JOB: Final = re.compile(r"^([0-9A-Fa-f]+:[0-9A-Fa-f:]+\.[0-9]) *, *([0-9]{1,10}) *$", re.MULTILINE)
 
@@ -61,15 +63,28 @@ def nvidia_gpus(system: Path) -> list[BusAnswer]:
             driver = device / "driver"
             bound = driver.resolve().name if driver.exists() else ""
             links = [_max_link(device), _max_link(device.resolve().parent)]
+            node = file_text(device / "numa_node")
             found.append(
                 {
                     "address": device.name.lower(),
                     "driver": bound,
                     "max_links": [link for link in links if link],
                     "is_gone": file_text(device / "current_link_width") == str(ALL_BITS),
+                    "ports": _ports_above(device.resolve()),
+                    "node": int(node) if _NODE.fullmatch(node) else None,
                 }
             )
     return found
+
+
+def _ports_above(device: Path) -> list[PortAnswer]:
+    above = [path for path in reversed(device.parents) if PCI_FUNCTION.fullmatch(path.name)]
+    return [{"address": path.name, "id": _identity(path)} for path in above]
+
+
+def _identity(device: Path) -> str:
+    ids = (file_text(device / name) for name in ("vendor", "device"))
+    return ":".join(text[len("0x") :] for text in ids)
 
 
 def _max_link(device: Path) -> str:

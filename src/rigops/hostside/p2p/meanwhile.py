@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rigops.hostside.p2p.machine import ALL_BITS
+from rigops.hostside.p2p.machine import ALL_BITS, PCI_FUNCTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,6 @@ _COUNTERS: Final = {
     "aer_fatal": "aer_dev_fatal",
 }
 _TOTAL: Final = re.compile(r"^TOTAL_ERR_[A-Z]+ ([0-9]{1,18})$", re.MULTILINE)
-_PCI_FUNCTION: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _SPEED: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s")
 _WIDTH: Final = re.compile(r"[0-9]{1,3}")
 _JOURNAL: Final = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-iso-precise")
@@ -145,7 +144,7 @@ def with_ports(system: Path, cards: Iterable[Path]) -> dict[str, Path]:
     found = {}
     for card in cards:
         for path in (card, *card.parents):
-            if _PCI_FUNCTION.fullmatch(path.name) and system.resolve() in path.parents:
+            if PCI_FUNCTION.fullmatch(path.name) and system.resolve() in path.parents:
                 found[path.name] = path
     return found
 

@@ -10,10 +10,9 @@ import re
 
 from rigops.dataclass import dataclass
 from rigops.probe.section import Section
-from rigops.probe.text import GrepHit, blocks, grep_hits, lines, matches, preamble, stripped
+from rigops.probe.text import GrepHit, blocks, grep_hits, lines, matches, preamble
 
 INTERFACES = "ls /sys/class/net"
-DEFAULT_ROUTES = "interfaces of default routes"
 MATCHES = "grep -Hn names of interfaces"
 BRIEF = "ip -br link"
 
@@ -21,7 +20,6 @@ _INTERFACE = re.compile(
     r"(?P<name>\S{1,40}) address=(?P<address>\S+) driver=(?P<driver>\S+) mac=(?P<mac>\S+)"
     r" state=(?P<state>\S+) kind=(?P<kind>wifi|bridge|bond|virtual|wired)\s*"
 )
-_NAME = re.compile(r"[^\s/:]{1,40}")
 # systemd's names of the bus and the slot; eno1 is the firmware's own number, enx… the address.
 NAME_OF_SLOT = re.compile(
     r"(?:en|wl|ww)(?:P[0-9]{1,5})?p[0-9]{1,3}s[0-9]{1,3}[a-z0-9]{0,16}", re.IGNORECASE
@@ -45,30 +43,24 @@ class Network:
 
     interfaces: tuple[Interface, ...] = ()
     matches: tuple[GrepHit, ...] = ()
-    default_routes: tuple[str, ...] | None = None
     unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Network:
     interfaces: tuple[Interface, ...] = ()
     matches: list[GrepHit] = []
-    routes: tuple[str, ...] | None = None
     unparsed = list(preamble(text))
     for head, body in blocks(text).items():
         left: list[str] = []
         if head == INTERFACES:
             interfaces, left = _interfaces(body)
-        elif head == DEFAULT_ROUTES:
-            names = stripped(body)
-            routes = tuple(dict.fromkeys(name for name in names if _NAME.fullmatch(name)))
-            left = [name for name in names if not _NAME.fullmatch(name)]
         elif head.startswith("grep -Hn"):
             named, left = grep_hits(body)
             matches += [place for place in named if not place.is_comment]
         else:
             left = [head]
         unparsed += left
-    return Network(interfaces, tuple(matches), routes, tuple(unparsed))
+    return Network(interfaces, tuple(matches), tuple(unparsed))
 
 
 def _interfaces(body: str) -> tuple[tuple[Interface, ...], list[str]]:
@@ -120,21 +112,6 @@ for net in /sys/class/net/*; do
     echo "${{net##*/}} address=$place driver=$driver mac=$mac state=$value kind=$kind"
 done
 
-block '{DEFAULT_ROUTES}'
-if [ -r /proc/net/route ]; then
-    while read -r name to _ _ _ _ _ mask _; do
-        [ "$to $mask" = '00000000 00000000' ] && echo "$name"
-    done </proc/net/route
-fi
-if [ -r /proc/net/ipv6_route ]; then
-    while read -r to length _ _ _ _ _ _ _ name; do
-        case "$to $length" in
-            *[!0\ ]*) ;;
-            *) [ "$name" = lo ] || echo "$name" ;;
-        esac
-    done </proc/net/ipv6_route
-fi
-
 of() {{
     shape=$1; shift
     for file; do
@@ -160,7 +137,7 @@ return 0
 """
 
 _TECHNICAL = (
-    f"{INTERFACES} {DEFAULT_ROUTES} {MATCHES} {BRIEF} address driver state kind wifi bridge bond "
+    f"{INTERFACES} {MATCHES} {BRIEF} address driver state kind wifi bridge bond "
     "virtual wired unknown"
 )
 

@@ -1,4 +1,4 @@
-"""How the disks judge themselves; for people, also how wide the links of the NVMe ones are."""
+"""How the disks judge themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rigops.probe.text import blocks, lines, preamble, stripped
 
 _SMARTCTL: Final = "smartctl -n standby -j -a "
 _NVME: Final = "nvme smart-log -o json "
-LINKS: Final = "ls /sys/class/nvme"
 DISKS: Final = "ls /sys/block"
 
 _ASKED: Final = re.compile(
@@ -73,7 +72,7 @@ def parse(text: str) -> Smart:
             unparsed += [name for name in found if not _DISK.fullmatch(name)]
         elif asked:
             disks.append(_disk(asked["device"], head, body))
-        elif head != LINKS:
+        else:
             unparsed.append(head)
     if names is None and disks:  # earlier bundles have no list
         names = tuple(one.device.removeprefix("/dev/") for one in disks)
@@ -128,17 +127,6 @@ def _count(value: object) -> int | None:
 # is left asleep.
 _SNIPPET = rf"""
 get() {{ value=-; [ -r "$1" ] && read -r value <"$1"; [ -n "$value" ] || value=-; }} 2>/dev/null
-block '{LINKS}'
-for disk in /sys/class/nvme/nvme*; do
-    [ -d "$disk" ] || continue
-    get "$disk/address"; address=$value
-    get "$disk/device/current_link_speed"; speed=${{value%% *}}
-    get "$disk/device/current_link_width"; link=$speed,$value
-    get "$disk/device/max_link_speed"; speed=${{value%% *}}
-    get "$disk/device/max_link_width"; most=$speed,$value
-    get "$disk/model"
-    echo "${{disk##*/}} address=$address link=$link max=$most model=$value"
-done
 is_root || return 0
 disks=
 for disk in /sys/block/sd* /sys/block/nvme* /sys/block/hd*; do

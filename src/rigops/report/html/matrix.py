@@ -13,7 +13,7 @@ from rigops.report.power_words import short
 
 if TYPE_CHECKING:
     from rigops.doctor.views.peers import Pair as PeerPair
-    from rigops.preflight.found import PairFound
+    from rigops.preflight.found import Collapsed, PairFound
     from rigops.record.proven import Pair as ProvenPair
 
 _SHADES: Final = 5
@@ -56,6 +56,22 @@ def matrix(addresses: Sequence[str], cells: Cells, caption: str) -> Html:
 
 def of_preflight(pairs: Sequence[PairFound]) -> Cells:
     return {(one.source, one.target): _of_pair(one) for one in pairs}
+
+
+def of_pairs_at_once(pairs: Sequence[PairFound], collapsed: Sequence[Collapsed]) -> Cells:
+    expected = {(one.source, one.target): one.expected_gb_per_s for one in collapsed}
+    cells = {}
+    for pair in pairs:
+        rate, key = pair.together_gb_per_s, (pair.source, pair.target)
+        if rate is None:
+            continue
+        alone = f"{pair.gb_per_s:g} GB/s alone" if pair.gb_per_s else ""
+        if key in expected:
+            title = f"collapsed: {expected[key]:g} GB/s expected; {alone}"
+            cells[key] = Cell(f"{rate:.1f}", "warn", None, title)
+        else:
+            cells[key] = Cell(f"{rate:.1f}", "ok", rate, alone)
+    return cells
 
 
 def of_records(pairs: Sequence[ProvenPair]) -> Cells:

@@ -85,6 +85,10 @@ def _copies(host: HostFound) -> Iterator[Html]:
     addresses = [gpu.address for gpu in host.gpus]
     caption = "GB/s from each card to each; of what failed, the verdict"
     yield matrix.matrix(addresses, matrix.of_preflight(host.pairs), caption)
+    if host.together and len(host.gpus) > 2:  # noqa: PLR2004 - a pair has its rate both ways
+        caption = f"GB/s of a pair while all cards copy; {host.together}"
+        cells = matrix.of_pairs_at_once(host.pairs, host.together.collapsed)
+        yield matrix.matrix(addresses, cells, caption)
     for status, text, evidence in pairs_to_explain(host):
         head = joined(badge(status), " ", text.replace("  ", ": "))
         lines = (joined(line, Html("\n")) for line in evidence)

@@ -40,7 +40,8 @@ static bool parse_behaviour(enum behaviour *copy, const char *word) {
     static const char *const words[] = {"ok",        "hang",        "wrong",       "mirror",
                                         "stale",     "slow",        "kernel-hang", "loads-wrong",
                                         "no-flags",  "map-fails",   "ipc-refused",
-                                        "crowd-wrong", "crowd-hang", "overrun", "wraps"};
+                                        "crowd-wrong", "crowd-hang", "overrun", "wraps",
+                                        "crowd-slow"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(word, words[i])) {
             *copy = (enum behaviour)i;
@@ -82,6 +83,19 @@ static bool parse_fall(struct conf *conf, const char *line) {
     return true;
 }
 
+/* After the lines of cards. */
+static bool parse_switch(struct conf *conf, const char *numbers) {
+    char *end;
+    conf->switches++;
+    for (; *numbers; numbers = end) {
+        long index = strtol(numbers, &end, 10);
+        if (end == numbers || index < 0 || index >= conf->gpus)
+            return false;
+        conf->gpu[index].behind = conf->switches;
+    }
+    return true;
+}
+
 static bool parse_line(struct conf *conf, const char *line) {
     if (!*line || *line == '#')
         return true;
@@ -93,6 +107,8 @@ static bool parse_line(struct conf *conf, const char *line) {
         return sscanf(line, "driver %31s", conf->driver) == 1;
     if (!strncmp(line, "falls ", 6))
         return parse_fall(conf, line);
+    if (!strncmp(line, "switch ", 7))
+        return parse_switch(conf, line + 7);
     if (!strncmp(line, "waits ", 6))
         return sscanf(line, "waits %23s %191s", conf->step, conf->at_step) == 2;
     if (!strcmp(line, "lost are gone"))

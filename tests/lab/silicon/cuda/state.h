@@ -42,11 +42,13 @@ struct allocation {
 };
 
 /* A piece of work on a stream, in simulated microseconds. `from` and `to` are -1 unless it moves
-   data directly between two devices. */
+   data directly between two devices; the rest is of such work only. */
 struct work {
     double earliest, length, end;
-    double both_length;
+    double alone, both_length;
     int from, to;
+    uint32_t beside; /* devices that send through the same link above a switch meanwhile */
+    bool has_reverse, collapses;
 };
 
 struct stream {

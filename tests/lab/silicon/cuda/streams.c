@@ -14,7 +14,7 @@
 
 enum { NAP = 20000 };
 
-static const double SLICE = 0.005, ASKED = 0.05;
+static const double SLICE = 0.005, ASKED = 0.05, COLLAPSE = 8;
 
 struct event {
     struct context *context;
@@ -100,21 +100,60 @@ void finish_work(struct stream *stream, size_t at, double length) {
 
 static void slow_down(struct stream *stream, size_t at) {
     struct work *work = &stream->work[at];
-    if (work->length < work->both_length) {
-        work->length = work->both_length;
+    double length = work->alone * (1 + __builtin_popcount(work->beside));
+    if (work->has_reverse && length < work->both_length)
+        length = work->both_length;
+    if (work->collapses)
+        length = work->alone * COLLAPSE;
+    if (work->length < length) {
+        work->length = length;
         settle(stream, at);
     }
 }
 
-/* Two transfers of opposite directions that overlap share what the link does both ways. */
-static void share_with_reverse(struct stream *stream, struct stream *other) {
+static bool leave_one_switch(const struct work *one, const struct work *other) {
+    int behind = conf.gpu[one->from].behind;
+    return behind && behind == conf.gpu[other->from].behind &&
+           behind != conf.gpu[one->to].behind && behind != conf.gpu[other->to].behind;
+}
+
+static bool enter_one_switch(const struct work *one, const struct work *other) {
+    int behind = conf.gpu[one->to].behind;
+    return behind && behind == conf.gpu[other->to].behind &&
+           behind != conf.gpu[one->from].behind && behind != conf.gpu[other->from].behind;
+}
+
+static bool go_apart(const struct work *one, const struct work *other) {
+    int behind = conf.gpu[one->to].behind;
+    return one->to != other->to && (!behind || behind != conf.gpu[other->to].behind);
+}
+
+/* Two transfers of opposite directions that overlap share what the link does both ways, and two
+   that leave or enter one switch share the link above it. */
+static void share(struct work *mine, struct work *theirs) {
+    if (theirs->from == mine->to && theirs->to == mine->from)
+        mine->has_reverse = theirs->has_reverse = true;
+    if (theirs->from == mine->from)
+        return;
+    bool leave = leave_one_switch(mine, theirs);
+    if (leave || enter_one_switch(mine, theirs)) {
+        mine->beside |= 1U << theirs->from;
+        theirs->beside |= 1U << mine->from;
+    }
+    if (leave && go_apart(mine, theirs)) {
+        mine->collapses |= conf.pair[mine->from][mine->to].copy == CROWD_SLOW;
+        theirs->collapses |= conf.pair[theirs->from][theirs->to].copy == CROWD_SLOW;
+    }
+}
+
+static void share_with_others(struct stream *stream, struct stream *other) {
     for (size_t i = other->count; i-- > 0;) {
         struct work *mine = &stream->work[stream->count - 1];
         struct work *theirs = &other->work[i];
         if (theirs->end <= mine->end - mine->length)
             return;
-        bool overlaps = theirs->end - theirs->length < mine->end;
-        if (overlaps && theirs->from >= 0 && theirs->from == mine->to && theirs->to == mine->from) {
+        if (theirs->from >= 0 && theirs->end - theirs->length < mine->end) {
+            share(mine, theirs);
             slow_down(stream, stream->count - 1);
             slow_down(other, i);
         }
@@ -134,11 +173,12 @@ bool is_crowded(int from, int to) {
 }
 
 CUresult add_transfer(struct stream *stream, int from, int to, double alone, double with_reverse) {
-    CUresult result = add(stream, (struct work){.length = alone, .both_length = with_reverse,
+    CUresult result = add(stream, (struct work){.length = alone, .alone = alone,
+                                                .both_length = with_reverse,
                                                 .from = from, .to = to});
     for (struct stream *other = streams; other && !result; other = other->next)
         if (other != stream)
-            share_with_reverse(stream, other);
+            share_with_others(stream, other);
     return result;
 }
 
@@ -399,6 +439,15 @@ static void host_saw(const struct event *event) {
         host_now = time_of(event);
 }
 
+/* Who asks comes back when something has ended. */
+static double next_end_until(double next) {
+    for (const struct stream *stream = streams; stream; stream = stream->next)
+        for (size_t i = stream->count; i-- > 0 && stream->work[i].end > host_now;)
+            if (stream->work[i].end < next)
+                next = stream->work[i].end;
+    return next;
+}
+
 CUAPI CUresult cuEventQuery(CUevent event) {
     CUresult result = enter_event(event);
     if (result)
@@ -409,7 +458,10 @@ CUAPI CUresult cuEventQuery(CUevent event) {
         return leave(event->context->error);
     if (is_ahead(event))
         return leave(CUDA_ERROR_NOT_READY);
-    host_saw(event);
+    if (event->recorded && time_of(event) > host_now) {
+        host_now = next_end_until(time_of(event));
+        return leave(CUDA_ERROR_NOT_READY);
+    }
     return leave(CUDA_SUCCESS);
 }
 

@@ -25,6 +25,7 @@ def text(rig: Rig) -> str:
         for gpu in rig.gpus
         if gpu.address in rig.falls
     ]
+    lines += [f"switch {' '.join(map(str, cards))}" for cards in p2p.switches(rig)]
     for (first, second), reach in p2p.matrix(rig, driver, iommu).items():
         lines.append(
             f"pair {first} {second} granted={reach.granted:d} copy={reach.copy}"

@@ -10,11 +10,12 @@ _LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938}
 _PCIE_SHARE, _PCIE_BOTH, _STAGED_SHARE = 0.82, 1.87, 0.62
 _NVLINK_SHARE, _NVLINK_BOTH = 0.9, 1.94
 _OTHER_NODE = 0.8
+_PORTS_OF_A_SWITCH = 2
 _SLOW = 0.3
 _DEFECTS = (
     *("hang", "wrong", "mirror", "stale", "slow"),
     *("kernel-hang", "loads-wrong", "no-flags", "map-fails", "ipc-refused"),
-    *("crowd-wrong", "crowd-hang"),
+    *("crowd-wrong", "crowd-hang", "crowd-slow"),
 )
 
 
@@ -81,6 +82,15 @@ def reach(rig: Rig, first: Gpu, second: Gpu, driver: str, iommu: str) -> Reach:
         staged=round(staged, 1),
         link="nvlink" if links else "pcie",
     )
+
+
+def switches(rig: Rig) -> list[tuple[int, ...]]:
+    """The cards that share the link above one, by the numbers of the cards."""
+    behind: dict[str, list[int]] = {}
+    for gpu in rig.gpus:
+        if len(gpu.ports) > _PORTS_OF_A_SWITCH:
+            behind.setdefault(gpu.ports[1], []).append(gpu.number)
+    return [tuple(cards) for cards in behind.values()]
 
 
 def matrix(rig: Rig, driver: str, iommu: str) -> dict[tuple[int, int], Reach]:

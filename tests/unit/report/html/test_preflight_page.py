@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.preflight.found import GpuSeen
+from rigops.preflight.found import AtOnce, Collapsed, GpuSeen
 from rigops.report.html.preflight import preflight_page
 from tests import hostile
 from tests.unit.report.html import proofs
@@ -19,6 +19,28 @@ def test_rates_are_a_heat_map() -> None:
     assert page.count('class="heat3"') == 32
     assert "11 GB/s through host memory" in page
     assert "Collectives by NCCL 2.21.5: proven" in page
+
+
+def test_rates_at_once_stand_beside_those_alone() -> None:
+    first, *rest = (replace(pair, together_gb_per_s=12.5) for pair in proofs.PROVEN.pairs)
+    slow = Collapsed(
+        turn=1,
+        source=first.source,
+        target=first.target,
+        gb_per_s=3.1,
+        expected_gb_per_s=13.2,
+        switch="0000:11:00.0",
+        model="PEX890xx",
+    )
+    together = AtOnce(gb_per_s=90.6, expected_gb_per_s=100, alone_gb_per_s=200, collapsed=(slow,))
+    pairs = replace(first, together_gb_per_s=3.1), *rest
+
+    page = preflight_page([replace(proofs.PROVEN, pairs=pairs, together=together)])
+
+    text = Page(page).text
+    assert (text.count("12.5"), text.count("26.4")) == (55, 2 * 12)
+    assert "each to one other: 90.6 of 100.0 GB/s expected" in text
+    assert 'class="warn" title="collapsed: 13.2 GB/s expected; 26.4 GB/s alone"' in page
 
 
 def test_links_are_those_while_bytes_moved() -> None:
