@@ -80,4 +80,3 @@ def _filled(text: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
