@@ -127,7 +127,8 @@ def count(examined: Examined) -> Finding:
         )
         failure = _count("fail", "; ".join(complaints), evidence, ADVICE if is_all_lost else _SEEK)
         told = [*losses, *unlisted]
-        return failure if missing.certain else replace(failure, data={"devices": told})
+        is_all_told = is_all_lost or not missing.certain
+        return replace(failure, data={"devices": told}) if is_all_told else failure
     if examined.snapshot.bundle.paste and views.declared_count(examined) is None:
         return _pasted(examined, evidence)
     doubt = missing.possible or _doubt(examined)
