@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 FOLDER: Final = Path(__file__).parents[1] / "docs/symptoms"
-INDEX: Final = FOLDER / "index.md"
+INDEX: Final = FOLDER / "README.md"
 HOST: Final = "rig"
 _BLOCK: Final = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ID: Final = re.compile(r"`([a-z0-9]+(?:[._][a-z0-9]+)*)`")

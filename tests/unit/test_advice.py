@@ -21,7 +21,7 @@ PAGES = [TOP / "README.md", *sorted((TOP / "docs").rglob("*.md"))]
 DATA = sorted((TOP / "src/rigops/catalog/data").glob("*.toml"))
 PROGRAMS = sorted((TOP / "src/rigops").rglob("*.py"))
 # The page that explains what a reload does to containers has to name it.
-EXPLAINS = {"containers.md"}
+EXPLAINS = {"containers.md", "nvml-unknown-error.md"}
 
 ADVISED = re.compile(
     r"(?:`|sudo |then: )systemctl(?: -\S+)* "

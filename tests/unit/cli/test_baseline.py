@@ -222,7 +222,7 @@ def test_a_preflight_that_passes_takes_a_baseline_and_keeps_it_where_something_g
 
 
 def test_the_screens_of_the_page_are_what_is_printed(host: Host) -> None:
-    page = (ROOT / "docs/baseline.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/how-to/baseline.md").read_text(encoding="utf-8")
     block = r"(?m)^```text\n\$ rigops doctor rig (.*)\n((?:(?!```).*\n)+)```$"
     shown = re.findall(block, page)
     assert len(shown) == 3
