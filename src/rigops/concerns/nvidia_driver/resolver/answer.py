@@ -112,6 +112,11 @@ def still_pinned(
         or (pinned.prebuilt and not set(machine.own_kernels).issubset(pinned.prebuilt))
     ):
         return None
+    # A kernel may be there since for which it does not build: the sources say what does.
+    if not pinned.prebuilt and fitness.too_new(
+        facts.catalog, pinned.version, machine.kernels, pinned.flavor
+    ):
+        return None
     # Another card may be there since, another catalog, or Secure Boot.
     if machine.takes_signed_only and not pinned.prebuilt:
         return unsigned(machine, asked)
