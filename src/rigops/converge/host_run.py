@@ -39,6 +39,7 @@ from rigops.probe.lost_cards import ADVICE, sentence
 from rigops.record import declared, lockfile
 from rigops.record.declared import DeclaredKeys
 from rigops.record.lockfile import locked
+from rigops.record.proven import STOCK
 from rigops.record.shell import JOURNAL
 from rigops.transport import HostKeyPolicy, TransportError, connect
 
@@ -356,6 +357,20 @@ class HostRun:
             )
         declared = dict(self.request.spec.nccl or ())
         self.result.has_stopgap = has_stopgap(self.result.preflight, declared)
+        if self.result.preflight.status == "fail" and self.request.spec.p2p == "required":
+            self._give_up_modules(before)
+
+    def _give_up_modules(self, before: Proven | None) -> None:
+        """Those of the owner, unless a proof spoke for them before: the next boot is stock."""
+        now = self._observed()
+        if now is None or now.modules == STOCK or (before and before.modules == now.modules):
+            return
+        session, why = self._session, "preflight failed with modules of your own"
+        options = session.trial_options(given_up=True, failed=why, tried=now.command_line)
+        session.apply("return", options)
+        self.result.story.append(
+            f"{why}: the next boot loads the stock modules; reboot {self.request.name}"
+        )
 
     def _why_prove(self) -> str:
         """Why the state that the host is in now is to be proven; empty: it is not."""

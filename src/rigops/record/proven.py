@@ -15,6 +15,7 @@ from rigops.dataclass import dataclass
 from rigops.json_dataclass import NAME, Time, document, parse
 
 _SCHEMA = "rigops.proven/1"
+STOCK: Final = "stock"
 _NO_ACCESS: Final = "not_granted"
 
 
@@ -62,19 +63,23 @@ class Proven:
     gpus: tuple[ProvenGpu, ...]
     level: str  # the highest level of preflight that passed; empty: no pair could be tried
     pairs: tuple[Pair, ...]
+    modules: str = STOCK  # or own: and the digest of the owner's tree
+    build_id: str = ""  # of the owner's nvidia module
 
     def key(self) -> str:
         """Digest of what the proof depends on; while it is the same, preflight need not run again.
 
         The order of kernel arguments counts, since later ones override earlier ones.
         """
-        parts = {
+        parts: dict[str, object] = {
             "driver": asdict(self.driver),
             "kernel": self.kernel,
             "command_line": self.command_line,
             "gpus": sorted((gpu.uuid, gpu.address) for gpu in self.gpus),
             "bios": asdict(self.bios),
         }
+        if self.modules != STOCK:
+            parts["modules"] = [self.modules, self.build_id]
         return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
