@@ -83,8 +83,8 @@ def files(version: str, mark: int) -> dict[str, str]:
         found[f"src/{folder}/Makefile"] = _CORE_MAKEFILE.replace("@NAME@", name)
         found[f"src/{folder}/core.c"] = f"int {core}(void);\nint {core}(void) {{ return {mark}; }}\n"
     for module in MODULES:
-        objects = f"{module}/module.o" + (f" {module}/{_CORES[module]}.o" * (module in _CORES))
-        kbuild += [f"obj-m += {module}.o", f"{module}-y := {objects}"]
+        core = f" {module}/{_CORES[module]}.o" if module in _CORES else ""
+        kbuild += [f"obj-m += {module}.o", f"{module}-y := {module}/module.o{core}"]
         text = _SOURCE.replace("@ALIAS@", _ALIAS if module in {"nvidia", "nvidia-drm"} else "")
         text = text.replace("@NEEDS@", _NEEDS[module]).replace("@NAME@", module)
         found[f"kernel-open/{module}/module.c"] = text.replace("@SELF@", module.replace("-", "_"))
