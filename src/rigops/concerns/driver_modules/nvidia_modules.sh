@@ -10,7 +10,7 @@ set -uf
 
 wait_s=120 # for another one that loads the first module
 
-say() { { echo "<4>rigops: $1" >>>"$system/dev/kmsg"; } 2>/dev/null; }
+say() { { echo "<4>rigops: $1" >>"$system/dev/kmsg"; } 2>/dev/null; }
 
 entry() { # WORD MODULE: from the set's list
     sed -n "s/^$1 $2 //p" "$own/set"

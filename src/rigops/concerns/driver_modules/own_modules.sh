@@ -12,7 +12,7 @@ set -u
 lock_s=7200
 most_s=5400 # of one build, on a slow machine
 need_mb=1500 # while the first part is built; real trees take 1270
-core_s=280  # of one processor for both parts, as measured
+core_s=280   # of one processor for each of the two parts, as measured
 package=rigops-nvidia
 modules='nvidia nvidia-modeset nvidia-drm nvidia-uvm nvidia-peermem'
 
@@ -98,7 +98,7 @@ have_source() {
     [ ! -e "$source/dkms.conf" ] || return 0
     has_room
     say "modules of your own $version: building the part for every kernel," \
-        "about $((core_s / 2 / jobs / 60 + 1)) min"
+        "about $((core_s / jobs / 60 + 1)) min"
     rm -rf "$folder/build"
     new=$folder/build/.new
     mkdir -p "$new"
@@ -185,7 +185,7 @@ build_for() { # KERNEL
     has_tools
     have_source
     say "modules of your own $version for Linux $kernel: building," \
-        "about $((core_s / 2 / jobs / 60 + 1)) min"
+        "about $((core_s / jobs / 60 + 1)) min"
     place=$folder/.new
     rm -rf "$place"
     mkdir "$place"

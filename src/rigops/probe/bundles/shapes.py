@@ -82,7 +82,7 @@ _HIDDEN: Final = tuple(
         (rf"({_SECRET}[ \t]{{0,8}}[:=][ \t]{{0,8}})\[[^\]\n]{{0,4096}}{_MORE}", r"\1[***"),
         (rf"({_SECRET}[ \t]{{0,8}}:[ \t]{{0,8}})(?:{_BARE})", r"\1***"),
         (rf"({_SECRET}(?:=|[ \t]{{1,8}}=[ \t]{{1,8}}))(?:{_QUOTED}|{_BARE})", r"\1***"),
-        (r"\b(password|password_pbkdf2)[ \t][^\n]*", r"\1 ***"),
+        (r"\b(password|password_pbkdf2)[ \t](?=[ \t]*\S)[^\n]*", r"\1 ***"),
         (r"(\buser(?:name)?=[^,%\s]{0,255})%[^,\s]*", r"\1%***"),
         (rf"(?m)((?:^|(?<=\s)){_OPTION}[ \t]{{1,8}})(?:{_QUOTED}|{_BARE})", r"\1***"),
         (

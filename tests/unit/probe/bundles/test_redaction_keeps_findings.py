@@ -107,6 +107,7 @@ def test_the_character_that_marks_an_address_in_between_is_only_a_character() ->
     "text",
     [
         "Authorization:\r\n",
+        "Lockdown: udevd: unsigned module loading is restricted; see man 7 password \n",
         f"{INIT}\nJan 31 18:00:00 nvidia kernel: usb usb3: SerialNumber:\n{INIT}\n",
         "token=[\n  access-points:\n",
         f"keys: [\n\tone,\n\ttwo\n{XID}",
