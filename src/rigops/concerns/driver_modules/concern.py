@@ -10,7 +10,14 @@ from rigops.concerns.driver_modules import NAME
 from rigops.inventory.spec.scalars import Key, text
 
 if TYPE_CHECKING:
+    from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
+
+
+def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
+    from rigops.facts.sections import Pci
+
+    return (Pci,) if spec.p2p == "required" else ()
 
 
 def _deploy(spec: RigSpec) -> None:
@@ -65,6 +72,7 @@ DRIVER_MODULES: Final = Concern(
         ),
     ),
     deploy=_deploy,
+    facts=_facts,
     records=_records,
     reboot_reasons=_reboot_reasons,
     self_check=_self_check,

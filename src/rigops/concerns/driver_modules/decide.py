@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from rigops.catalog.model import Gpu
 from rigops.concerns.driver_modules.record import PATH
 from rigops.concerns.nvidia_driver.resolver.by_hand import enrolling
 from rigops.concerns.nvidia_driver.resolver.fitness import flavors
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.concerns.driver_modules.record import FailedModules
     from rigops.concerns.driver_modules.tree import Tree
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine
+    from rigops.concerns.nvidia_driver.resolver.machine import Card, Machine
     from rigops.probe.sections.own_modules import OwnModules
 
+_BRIDGED: Final = 2  # cards that a bridge of NVLink may join
 SHORT: Final = 12
 MINUTES: Final = 5  # of one processor for a kernel, and as many for the part that all share
 _KEY: Final = "driver_modules"
@@ -71,6 +73,20 @@ def has_failed(tree: Tree, record: FailedModules | None) -> Blocker | None:
 
 def named(tree: Tree) -> str:
     return f"{tree.version} ({tree.digest[:SHORT]})"
+
+
+def needed_for_p2p(cards: Iterable[Card]) -> tuple[str, ...]:
+    """Two lines on what peer access between these would take, where stock modules grant none."""
+    gpus = [one.gpu for one in cards if isinstance(one.gpu, Gpu)]
+    refused = [one for one in gpus if one.p2p == "none" or (one.p2p_own and len(gpus) > _BRIDGED)]
+    if len(gpus) < _BRIDGED or not refused:
+        return ()
+    names = ", ".join(dict.fromkeys(one.name for one in refused))
+    stock = f'"p2p": "required" fails with the stock modules: they grant {names} none over PCIe'
+    tree = f'"{_KEY}": a tree of your own that does, BAR1 as large as the memory, iommu=pt'
+    if len({one.name for one in gpus}) == 1 and all(one.p2p_own for one in refused):
+        return stock, f"needed: {tree} (docs/driver_modules.md)"
+    return stock, 'no modules are known that grant it between these; declare "p2p": "measure"'
 
 
 def subject(kernel: str) -> str:

@@ -24,8 +24,9 @@ from rigops.concerns.nvidia_driver import record as driver_record
 from rigops.concerns.nvidia_driver.facts import machine
 from rigops.concerns.nvidia_driver.modprobe import kernel_module
 from rigops.concerns.nvidia_driver.modules import INITRAMFS
+from rigops.concerns.nvidia_driver.resolver.host_facts import card_of
 from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution
-from rigops.facts.sections import CommandLine, OwnModules, RigopsState, Uname
+from rigops.facts.sections import CommandLine, OwnModules, Pci, RigopsState, Uname
 from rigops.hostside.packing import installed_at
 from rigops.ownership.file_work import FileWork
 from rigops.ownership.file_work_command import FileWorkCommand
@@ -87,6 +88,11 @@ def driver_modules(spec: RigSpec) -> None:
     """Have modules of this tree for the kernels that boot; undeclared, only the stock ones."""
     if spec.driver_modules is None:
         undone(declared=False)
+        if spec.p2p == "required":
+            known = catalog_of(host)
+            cards = [card_of(known, one) for one in host.get_fact(Pci).nvidia_gpus]
+            for text in decide.needed_for_p2p(cards):
+                notice(host, NAME, text)
         return
     tree = own_tree(spec)
     if _fails_now():

@@ -280,3 +280,18 @@ def test_a_boot_that_loaded_others_does_not_hold() -> None:
     assert decide.not_loaded(None) == "nobody loaded the nvidia modules"
     assert "a file of your own set is damaged" in decide.not_loaded(_running("", chosen="stock"))
     assert decide.not_loaded(mixed) == "nvidia-uvm is not of the set that was built"
+
+
+def test_where_p2p_is_required_of_stock_modules_two_lines_say_what_it_takes(folder: Path) -> None:
+    def lines(cards: str, p2p: str = "required") -> list[str]:
+        plan = Rig(folder, cards=cards, p2p=p2p, driver_modules=None).plan()
+        return [text for concern, text in plan.notices if concern == "driver_modules"]
+
+    three = "".join(RTX3090.replace("0a:00", f"{place}:00") for place in ("0a", "41", "42"))
+    mixed = three + RTX3090.replace("0a:00", "43:00").replace("2204", "2b85")
+
+    stock, needed = lines(three)
+    assert stock.endswith("the stock modules: they grant GeForce RTX 3090 none over PCIe")
+    assert needed.startswith('needed: "driver_modules": a tree of your own that does, BAR1 as')
+    assert "no modules are known that grant it between these" in lines(mixed)[1]
+    assert lines(three, "measure") == lines(RTX3090) == lines(three.replace("2204", "1db1")) == []
