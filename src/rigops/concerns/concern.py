@@ -112,10 +112,11 @@ class States:
 
 @dataclass(frozen=True)
 class Kept:
-    """`vault`: None where there was nothing to do."""
+    """`vault`: None where there was nothing to do. `tree`: the file with the owner's modules."""
 
     sets: tuple[PinnedSet, ...] = ()
     vault: VaultResult | None = None
+    tree: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -610,7 +610,9 @@ class HostRun:
             shell=self._session.locked_channel,
         )
         found = [one.keep(host) for one in registry.in_this_version() if one.keep is not None]
-        self.result.lock = locked(proven, tuple(chain.from_iterable(one.sets for one in found)))
+        sets = tuple(chain.from_iterable(one.sets for one in found))
+        tree = next(filter(None, (one.tree for one in found)), "")
+        self.result.lock = locked(proven, sets, tree)
         for one in filter(None, (one.vault for one in found)):
             self.result.vault = one
             self.result.story.append(str(one))

@@ -10,6 +10,7 @@ from rigops.concerns.driver_modules import NAME
 from rigops.inventory.spec.scalars import Key, text
 
 if TYPE_CHECKING:
+    from rigops.concerns.concern import HostRequest, Kept, ProvenHost
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
 
@@ -37,6 +38,18 @@ def _records() -> tuple[HostRecord, ...]:
             f"sudo rm {record.PATH}",
         ),
     )
+
+
+def _provide(request: HostRequest) -> object:
+    from rigops.concerns.driver_modules.after_proof import stored
+
+    return stored(request)
+
+
+def _keep(host: ProvenHost) -> Kept:
+    from rigops.concerns.driver_modules.after_proof import keep
+
+    return keep(host)
 
 
 def _reboot_reasons(spec: RigSpec) -> Iterator[str]:
@@ -77,4 +90,6 @@ DRIVER_MODULES: Final = Concern(
     reboot_reasons=_reboot_reasons,
     self_check=_self_check,
     trial_failure=_trial_failure,
+    provide=_provide,
+    keep=_keep,
 )

@@ -7,22 +7,31 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from rigops.concerns.driver_modules import NAME
+from rigops.concerns.driver_modules.after_proof import StoredTree
 from rigops.concerns.driver_modules.tree import Tree, read
 from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.errors import RigopsError
+from rigops.plan.context import notice, provided
 
 if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
     from rigops.inventory.spec import RigSpec
 
 
-def own_tree(spec: RigSpec) -> Tree | Blocker | None:
-    """None: none is declared."""
+def own_tree(host: Host, spec: RigSpec) -> Tree | Blocker | None:
+    """None: none is declared. Where it is gone, that of the last proof is it, from the vault."""
     if spec.driver_modules is None:
         return None
     try:
         tree = read(spec.driver_modules)
     except RigopsError as error:
-        return Blocker(f"{NAME}: {error}", error.fix)
+        stored = provided(host, StoredTree)
+        found = stored.tree() if stored else None
+        if found is None:
+            return Blocker(f"{NAME}: {error}", error.fix)
+        notice(host, NAME, f"{error}: the tree that was proven is taken from the vault")
+        tree = found
     return _undeclared(spec, tree) or tree
 
 

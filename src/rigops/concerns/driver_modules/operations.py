@@ -94,7 +94,7 @@ def driver_modules(spec: RigSpec) -> None:
             for text in decide.needed_for_p2p(cards):
                 notice(host, NAME, text)
         return
-    tree = own_tree(spec)
+    tree = own_tree(host, spec)
     if _fails_now():
         if isinstance(tree, Tree):
             options = trial_options(host)
@@ -134,7 +134,7 @@ def wanted_argument(spec: RigSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     if spec.driver_modules is None:
         return (), ()
-    state, tree = host.get_fact(RigopsState), own_tree(spec)
+    state, tree = host.get_fact(RigopsState), own_tree(host, spec)
     is_coming = MODPROBE_FILE in wanted_paths(host, NAME)
     if not is_coming and MODPROBE_FILE not in Ownership.from_state(state).files:
         return (), ()

@@ -113,7 +113,7 @@ def nvidia_driver(spec: RigSpec) -> None:
     if spec.driver is None:
         _without_a_driver(spec)
         return
-    own = own_tree(spec)
+    own = own_tree(host, spec)
     if isinstance(own, Blocker):  # which driver_modules reports
         blockers(name="The driver", concern=CONCERN, reasons=(_WITHOUT_A_TREE,))
         return
