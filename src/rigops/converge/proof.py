@@ -8,7 +8,7 @@ from rigops import __version__
 from rigops.hostside.p2p.verdict import HIGHEST, REFUSED
 from rigops.json_fields import readable
 from rigops.record import Driver, Proven
-from rigops.record.proven import STOCK
+from rigops.record.proven import modules_of
 from rigops.record.shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
@@ -24,7 +24,7 @@ def observed(host: str, seen: RunSnapshot, *, at: str, inventory_digest: str) ->
         return None
     if not silicon.gpus or not loaded.version:
         return None
-    own = seen.modules if seen.modules and seen.modules.chosen == "own" else None
+    modules, build_id = modules_of(seen.modules)
     return Proven(
         host=host,
         at=at,
@@ -38,8 +38,8 @@ def observed(host: str, seen: RunSnapshot, *, at: str, inventory_digest: str) ->
         gpus=silicon.gpus,
         level="",
         pairs=(),
-        modules=f"own:{own.digest}" if own else STOCK,
-        build_id=own.loaded.get("nvidia", "") if own else "",
+        modules=modules,
+        build_id=build_id,
     )
 
 

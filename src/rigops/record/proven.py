@@ -9,10 +9,13 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, field
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.json_dataclass import NAME, Time, document, parse
+
+if TYPE_CHECKING:
+    from rigops.probe.sections.own_modules import OwnModules
 
 _SCHEMA = "rigops.proven/1"
 STOCK: Final = "stock"
@@ -94,6 +97,13 @@ class Proven:
     @classmethod
     def from_json(cls, text: str) -> Proven:
         return parse(cls, text, schema=_SCHEMA, place="the proven record")
+
+
+def modules_of(there: OwnModules | None) -> tuple[str, str]:
+    """The set that a boot chose, and the build ID of its nvidia module where it is the owner's."""
+    if there is None or there.chosen != "own":
+        return STOCK, ""
+    return f"own:{there.digest}", there.loaded.get("nvidia", "")
 
 
 def no_access(verdicts: Collection[str]) -> str:
