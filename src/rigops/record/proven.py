@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
-from rigops.json_dataclass import NAME, Time, document, parse
+from rigops.json_dataclass import NAME, Time, document, parse, to_json
 
 if TYPE_CHECKING:
     from rigops.probe.sections.own_modules import OwnModules
@@ -92,7 +92,10 @@ class Proven:
         return nothing or (f"level {self.level}" if self.pairs else "no pair of GPUs")
 
     def to_json(self) -> str:
-        return document(_SCHEMA, self)
+        fields = {"schema": _SCHEMA, **to_json(self)}
+        if self.modules == STOCK:  # as in documents of before
+            del fields["modules"], fields["build_id"]
+        return json.dumps(fields, indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Proven:

@@ -85,7 +85,7 @@ def needed_for_p2p(cards: Iterable[Card]) -> tuple[str, ...]:
     stock = f'"p2p": "required" fails with the stock modules: they grant {names} none over PCIe'
     tree = f'"{_KEY}": a tree of your own that does, BAR1 as large as the memory, iommu=pt'
     if len({one.name for one in gpus}) == 1 and all(one.p2p_own for one in refused):
-        return stock, f"needed: {tree} (docs/driver_modules.md)"
+        return stock, f"needed: {tree}"
     return stock, 'no modules are known that grant it between these; declare "p2p": "measure"'
 
 

@@ -14,8 +14,8 @@ from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
-from rigops.concerns.driver_modules.declared_tree import own_tree
 from rigops.concerns.host_catalog import catalog_of
+from rigops.concerns.modules_version import ModulesVersion
 from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver import modprobe, record
 from rigops.concerns.nvidia_driver.facts import (
@@ -113,8 +113,8 @@ def nvidia_driver(spec: RigSpec) -> None:
     if spec.driver is None:
         _without_a_driver(spec)
         return
-    own = own_tree(host, spec)
-    if isinstance(own, Blocker):  # which driver_modules reports
+    own = provided(host, ModulesVersion)
+    if spec.driver_modules is not None and not (own and own.text):
         blockers(name="The driver", concern=CONCERN, reasons=(_WITHOUT_A_TREE,))
         return
     known = catalog_of(host)
@@ -123,9 +123,7 @@ def nvidia_driver(spec: RigSpec) -> None:
     if leaving:
         seen = replace(seen, run_file=None)
     report_both(seen)
-    found = driver_answer(
-        host, spec, spec.driver, seen, known, own_modules=own.version if own else ""
-    )
+    found = driver_answer(host, spec, spec.driver, seen, known, own_modules=own.text if own else "")
     if isinstance(found, Blocker):
         blockers(name="The driver", concern=CONCERN, reasons=(str(found),))
         return
