@@ -25,7 +25,9 @@ STAYS: Final = "The stock modules stay in use"
 # As the real one does with folders of the caller's: the modules, or a log with what is wrong.
 DKMS: Final = r"""
 while [ $# -gt 0 ]; do
-    case $1 in -v) named=$2 ;; -k) kernel=$2 ;; --sourcetree) source=$2 ;; --dkmstree) tree=$2 ;; esac
+    case $1 in
+        -v) named=$2 ;; -k) kernel=$2 ;; --sourcetree) source=$2 ;; --dkmstree) tree=$2 ;;
+    esac
     shift
 done
 at=$tree/rigops-nvidia/$named
@@ -226,8 +228,8 @@ def test_with_secure_boot_only_modules_that_are_signed_with_dkms_key_count(rig: 
 @IN_DASH
 def test_with_systemd_make_files_run_without_a_network_and_write_nowhere_else(rig: Rig) -> None:
     (rig.root / "run/systemd/system").mkdir(parents=True)
-    script = f'echo "$*" >>"{rig.root}/asked"\nwhile case $1 in --*) ;; *) false ;; esac; do shift; done\nexec "$@"'
-    rig.tool("systemd-run", script)
+    without_options = "while case $1 in --*) ;; *) false ;; esac; do shift; done"
+    rig.tool("systemd-run", f'echo "$*" >>"{rig.root}/asked"\n{without_options}\nexec "$@"')
     assert rig.does("build", KERNEL)[0] == 0
 
     core, _, dkms = (line for line in (rig.root / "asked").read_text().splitlines() if "--" in line)
@@ -240,11 +242,9 @@ def test_with_systemd_make_files_run_without_a_network_and_write_nowhere_else(ri
 
 @IN_DASH
 def test_the_minutes_of_a_long_build_are_told(rig: Rig) -> None:
-    rig.tool("dkms", f"while [ ! -e '{rig.root}/go' ]; do :; done; exit 1")
-    rig.tool(
-        "sleep",
-        f'echo >>"{rig.root}/naps"; [ $(wc -l <"{rig.root}/naps") -lt 150 ] || echo >"{rig.root}/go"',
-    )
+    naps = rig.root / "naps"
+    rig.tool("sleep", f'echo >>"{naps}"')
+    rig.tool("dkms", f': >"{naps}"; while [ $(wc -l <"{naps}") -lt 121 ]; do :; done; exit 1')
     _, said, _ = rig.does("build", KERNEL)
 
     assert "still building: 1 min\n" in said
