@@ -35,9 +35,7 @@ def boot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def loaded(mark: int) -> list[str]:
     """Every module once, all of one tree, and only the first has options."""
     options = {"nvidia": DWORDS}
-    return [
-        f"{name} of tree {mark} with {options.get(name, 'none')}" for name in own_tree.MODULES
-    ]
+    return [f"{name} of tree {mark} with {options.get(name, 'none')}" for name in own_tree.MODULES]
 
 
 def test_the_owners_set_is_loaded_where_the_argument_asks_for_it(boot: Path) -> None:

@@ -1,4 +1,4 @@
-"""Machines of a kernel and a small ramdisk: two sets of NVIDIA's modules, kmod, and nothing else."""
+"""Machines of a kernel and a small ramdisk: two sets of NVIDIA's modules, and kmod."""
 
 from __future__ import annotations
 
