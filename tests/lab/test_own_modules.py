@@ -67,8 +67,8 @@ def traces(rig: Host) -> str:
     """Of the modules in the places of others: DKMS, modprobe and temporary files."""
     return does(
         rig,
-        "find /usr/src /var/lib/dkms /lib/modules /tmp /var/tmp -name '*rigops*' -o -name "
-        "'nvidia*.ko*'; dkms status; systemctl --no-legend --failed",
+        "find /usr/src /var/lib/dkms /lib/modules /tmp /var/tmp -name '*rigops*' "
+        "-o -path '*/updates/*nvidia*'; dkms status; systemctl --no-legend --failed",
     )
 
 
