@@ -81,7 +81,9 @@ def files(version: str, mark: int) -> dict[str, str]:
     for folder, name in _CORES.items():
         core = f"{name.replace('-', '_')}_core"
         found[f"src/{folder}/Makefile"] = _CORE_MAKEFILE.replace("@NAME@", name)
-        found[f"src/{folder}/core.c"] = f"int {core}(void);\nint {core}(void) {{ return {mark}; }}\n"
+        found[f"src/{folder}/core.c"] = (
+            f"int {core}(void);\nint {core}(void) {{ return {mark}; }}\n"
+        )
     for module in MODULES:
         core = f" {module}/{_CORES[module]}.o" if module in _CORES else ""
         kbuild += [f"obj-m += {module}.o", f"{module}-y := {module}/module.o{core}"]

@@ -47,7 +47,7 @@ class Rig(SmallHost):
         self.tool("modinfo", f"echo {version}")
 
     def loads(self, *, refused: str = "no-module") -> None:
-        """Insmod puts a module into /sys, but for the refused one; modprobe only says so."""
+        """A module is in /sys after insmod, but for the refused one; modprobe only says so."""
         loaded = (
             f'name=${{1##*/}}; name=${{name%.ko}}; echo "insmod $*" >>"{self.root}/log"\n'
             f'[ "$name" != "{refused}" ] || {{ echo "insmod: Key was rejected" >&2; exit 1; }}\n'

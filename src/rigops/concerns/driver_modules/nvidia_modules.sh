@@ -59,7 +59,7 @@ load_stock() {
 load_first() {
     mkdir -p "${record%/*}"
     exec 9>"$record.lock"
-    flock -w "$wait_s" 9
+    flock -w "$wait_s" 9 9>&9 # a ksh passes a descriptor on only when told to
     [ ! -e "$system/sys/module/nvidia" ] || exit 0
     judge_own_set
     if [ -z "$why" ]; then

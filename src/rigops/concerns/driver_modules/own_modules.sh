@@ -111,6 +111,7 @@ have_source() {
     done
     rm -f "$new.log"
     instructions >"$new/dkms.conf"
+    sync
     mv "$new" "$source"
 }
 
@@ -232,19 +233,20 @@ have_tree() {
 
 # Of kernels that have gone, and trees before the last one.
 forget_old() {
-    for old in "$folder"/*; do
-        case $old in
-            "$tree" | "$folder/build") ;;
-            *.tar.gz) rm -f "$old" ;;
-            *) [ -d "$system/lib/modules/${old##*/}" ] || rm -rf "$old" ;;
-        esac
+    for old in "$folder"/*.tar.gz; do
+        [ "$old" = "$tree" ] || rm -f "$old"
+    done
+    for old in "$folder"/*/set; do
+        old=${old%/set}
+        [ -d "$system/lib/modules/${old##*/}" ] || rm -rf "$old"
     done
 }
 
 build() { # KERNELS
     [ -d "$folder" ] || refuse 'no tree of modules was sent to this machine. fix: apply again'
     exec 9>"$folder/.lock"
-    flock -w "$lock_s" 9 || refuse 'another build of the modules does not end'
+    # A ksh passes a descriptor on only when told to.
+    flock -w "$lock_s" 9 9>&9 || refuse 'another build of the modules does not end'
     trap '' HUP PIPE
     have_tree || refuse 'no whole tree of modules was sent to this machine. fix: apply again'
     for one in $1; do
