@@ -9,6 +9,7 @@ _deploys = assets.find("deploys")
 # A line each: by their lines pyinfra puts the operations of several hosts in order.
 local.include(str(_deploys / "base.py"))
 local.include(str(_deploys / "nvidia_driver.py"))
+local.include(str(_deploys / "driver_modules.py"))
 local.include(str(_deploys / "container_toolkit.py"))
 local.include(str(_deploys / "kernel_args.py"))
 local.include(str(_deploys / "acs.py"))

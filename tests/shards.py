@@ -63,7 +63,10 @@ EVERY_CORE = ("-n", "auto", "--maxprocesses", "8")
 
 _CONVERGE = ("src/rigops/converge", "src/rigops/ownership", "src/rigops/plan", "deploys")
 _CONCERNS = ("src/rigops/concerns", *_CONVERGE)
-_DRIVER = ("src/rigops/concerns/nvidia_driver", "src/rigops/packages", "src/rigops/vault")
+_DRIVER = (
+    "src/rigops/concerns/nvidia_driver", "src/rigops/concerns/driver_modules",
+    "src/rigops/packages", "src/rigops/vault",
+)  # fmt: skip
 _SNAPSHOTS = ("src/rigops/concerns/snapshots", "src/rigops/backup")
 _BORG = ("src/rigops/concerns/borg", "src/rigops/backup")
 _CAPTURE = ("src/rigops/capture", "src/rigops/hosts", *_BORG, *_DRIVER)
@@ -158,7 +161,7 @@ SHARDS = (
         ),
         options=(),
     ),
-    Shard(REAL_DRIVER, 16, _DRIVER, options=()),
+    Shard(REAL_DRIVER, 20, _DRIVER, options=()),
     Shard(PREFLIGHT, 2, (*_PREFLIGHT, *_P2P), ("tests/unit",), EVERY_CORE, lacks_compiler),
     Shard(REAL_CUDA, 1, _P2P, ("tests/real_cuda",), (), lacks_compiler),
     Shard(SILICON, 4, (), ("tests/silicon",), (), lacks_card),  # no area: where there is a card
@@ -166,7 +169,7 @@ SHARDS = (
     Shard(VM_TRIAL, 28, _TRIAL, ("tests/vm",), (), lacks_machines),
     Shard(VM_LAYOUTS, 20, _TRIAL, ("tests/vm",), (), lacks_machines),
     Shard(VM_POWER, 28, _CONVERGE, ("tests/vm",), (), lacks_machines),
-    Shard(VM_DRIVER, 18, _DRIVER, ("tests/vm",), (), lacks_machines),
+    Shard(VM_DRIVER, 22, _DRIVER, ("tests/vm",), (), lacks_machines),
     Shard(VM_FALLBACK, 10, ("src/rigops/hostside",), ("tests/vm",), (), lacks_machines),
     Shard(
         VM_SNAPSHOTS, 18, (*_SNAPSHOTS, "src/rigops/converge"), ("tests/vm",), (), lacks_machines

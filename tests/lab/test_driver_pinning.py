@@ -242,7 +242,7 @@ def test_the_blacklist_joins_that_of_the_distribution(rig: Tree) -> None:
 def test_modprobe_gives_the_options_to_the_renamed_module(rig: Tree) -> None:
     wanted = resolution(rig, DEBIAN)
     options = (("nvidia", (("NVreg_RegistryDwords", "RMForceStaticBar1=1;A=2"),)),)
-    text = modprobe_file(wanted, options, kernel_module(wanted))
+    text = modprobe_file(wanted, options, kernel_module(wanted.packages))
     rig.write("etc/modprobe.d/rigops-nvidia.conf", text)
 
     by_alias = rig.does(f"modprobe -n -v -S {KERNEL} nvidia")

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab import bootstrap, hosts, run_package
+from tests.lab import hosts, real_kernel, run_package
 from tests.lab.applying import INVENTORY, only
 from tests.lab.laptop import Laptop
+from tests.lab.real_kernel import LONGEST_S
 from tests.shards import REAL_DRIVER
 
 if TYPE_CHECKING:
@@ -26,51 +27,18 @@ pytestmark = pytest.mark.shard(REAL_DRIVER)
 
 FROM_FILE = "535.183.01"
 WORDS = ("--yes", "--reboot", "never", "--preflight", "never", "--json", *INVENTORY)
-LONGEST_S = 2400  # one build takes four minutes on two idle processors
-# The lab's own kernel has no source that a real module could be built from.
-OWN_KERNEL = r"""
-set -eu
-export DEBIAN_FRONTEND=noninteractive
-rm -f /etc/apt/sources.list.d/rigsim.sources /etc/apt/sources.list
-cat >/etc/apt/sources.list.d/debian.sources
-apt-get -q update
-apt-get -q -y purge $(dpkg-query -W -f '${Package}\n' 'linux-image-*' 'linux-headers-*' \
-    linux-base initramfs-tools)
-apt-get -q -y --no-install-recommends install \
-    linux-image-amd64 linux-headers-amd64 initramfs-tools unattended-upgrades
-"""
 
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Host]:
     with hosts.running(("threadripper-3x3090=real-driver", "driver=none")) as (host,):
-        done = host.run(OWN_KERNEL, given=_sources(), timeout=LONGEST_S)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        real_kernel.install(host, "unattended-upgrades")
         yield host
 
 
 @pytest.fixture(scope="module")
 def laptop(tmp_path_factory: pytest.TempPathFactory) -> Laptop:
     return Laptop(tmp_path_factory.mktemp("laptop"))
-
-
-def _sources() -> str:
-    """This machine's Debian with the components of drivers, and those of the next release."""
-    uri = bootstrap.archive()
-    security = bootstrap.archive(security=True)
-    components = "contrib non-free non-free-firmware"
-    return "\n".join([
-        _stanza(uri, f"{bootstrap.SUITE} {bootstrap.SUITE}-updates", f"main {components}"),
-        _stanza(security, f"{bootstrap.SUITE}-security", f"main {components}"),
-        _stanza(uri, "trixie", components),
-    ])  # fmt: skip
-
-
-def _stanza(uri: str, suites: str, components: str) -> str:
-    key = "/usr/share/keyrings/debian-archive-keyring.gpg"
-    return (
-        f"Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: {components}\nSigned-By: {key}\n"
-    )
 
 
 def test_a_real_535_is_built_for_a_real_kernel_and_stays_although_550_is_offered(

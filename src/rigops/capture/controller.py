@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.dataclass import dataclass
 from rigops.vault.borg_keys import has_key, key_place
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from rigops.vault.pinned_set import PinnedPackage, PinnedSet
     from rigops.vault.store import Store
+
+_TREE: Final = "the tree of driver_modules"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,20 +49,27 @@ class Controller:
 
 
 def look(
-    store: Store, host: str, pinned: PinnedSet | None, repository: str, passphrase: Passphrase
+    store: Store,
+    host: str,
+    pinned: PinnedSet | None,
+    repository: str,
+    passphrase: Passphrase,
+    *,
+    tree: str = "",
 ) -> Controller:
     """Reads every package whole, since a file with other content counts as absent.
 
-    `repository`: its id; empty where there is none.
+    `repository`: its id; empty where there is none. `tree`: the file with the owner's modules.
     """
     packages = pinned.packages if pinned else ()
     missing = [one for one in packages if not store.has(one.sha256, one.size)]
-    damaged = [one for one in packages if one not in missing and not _is_whole(store, one)]
+    damaged = [one for one in packages if one not in missing and not _is_whole(store, one.sha256)]
+    lost = (_TREE,) if tree and not _is_whole(store, tree) else ()
     has_own_key = bool(repository) and has_key(store, host, repository)
     key = key_place(store, host, repository) if has_own_key else None
     return Controller(
         vault=store.folder,
-        missing=_names(missing),
+        missing=(*_names(missing), *lost),
         damaged=_names(damaged),
         has_index=pinned is None or store.text(pinned.index) is not None,
         key=key,
@@ -69,14 +78,14 @@ def look(
     )
 
 
-def _is_whole(store: Store, package: PinnedPackage) -> bool:
+def _is_whole(store: Store, name: str) -> bool:
     digest = sha256()
     try:
-        for piece in store.pieces(package.sha256):
+        for piece in store.pieces(name):
             digest.update(piece)
     except OSError:
         return False
-    return digest.hexdigest() == package.sha256
+    return digest.hexdigest() == name
 
 
 def _names(packages: Iterable[PinnedPackage]) -> tuple[str, ...]:

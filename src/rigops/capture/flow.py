@@ -109,6 +109,7 @@ def _capture(
                 locked.sets[0] if locked and locked.sets else None,
                 repository,
                 passphrase,
+                tree=locked.tree if locked else "",
             ),
             at=bundle.collected_at or journal.now(),
             runs=journal.read(host=host.name).runs,

@@ -7,7 +7,7 @@ functions that need it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
 from pathlib import Path
@@ -112,10 +112,11 @@ class States:
 
 @dataclass(frozen=True)
 class Kept:
-    """`vault`: None where there was nothing to do."""
+    """`vault`: None where there was nothing to do. `tree`: the file with the owner's modules."""
 
     sets: tuple[PinnedSet, ...] = ()
     vault: VaultResult | None = None
+    tree: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +151,8 @@ class Concern:
     # The words of a command on the host that checks what this concern brought about there, nothing
     # where it is not declared. Its output: docs/reference/concerns.md.
     self_check: Callable[[RigSpec], Sequence[str]] = lambda _: ()
+    # Why a boot that tried these arguments does not hold, by facts of it; empty: it holds.
+    trial_failure: Callable[[Collection[str], Mapping[type[Any], Any]], str] = lambda *_: ""
     # Data of this machine, such as the lockfile: its operations get it by its type.
     provide: Callable[[HostRequest], object] | None = None
     # The stored part of a proven state, for a rollback and for the lockfile. Fails nothing.

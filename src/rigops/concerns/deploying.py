@@ -19,7 +19,10 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.concern import InventorySpecs
+from rigops.concerns.driver_modules.declared_tree import own_tree
+from rigops.concerns.driver_modules.tree import Tree
 from rigops.concerns.journal_values import values_of
+from rigops.concerns.modules_version import ModulesVersion
 from rigops.concerns.registry import concern, read, self_checks
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
@@ -99,6 +102,9 @@ def deploy(name: str) -> None:
         inventory = host.inventory
         provide(host, InventorySpecs(lambda: {one.name: _spec(one) for one in inventory}))
         provide(host, self_checks(spec))
+        if spec.driver_modules is not None:
+            tree = own_tree(host, spec)
+            provide(host, ModulesVersion(tree.version if isinstance(tree, Tree) else ""))
         if not has_engine and not host.get_fact(IsRoot):
             blockers(name=NO_ROOT, concern=name, reasons=(NO_ROOT,))
             return

@@ -12,6 +12,7 @@ from rigops.concerns.borg.concern import BORG
 from rigops.concerns.concern import SelfChecks
 from rigops.concerns.container_toolkit.concern import CONTAINER_TOOLKIT
 from rigops.concerns.cpu_tuning.concern import CPU_TUNING
+from rigops.concerns.driver_modules.concern import DRIVER_MODULES
 from rigops.concerns.gpu_tuning.concern import GPU_TUNING
 from rigops.concerns.kernel_args.concern import KERNEL_ARGS
 from rigops.concerns.monitoring.concern import MONITORING
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 CONCERNS: list[Concern] = [
     BASE,
     NVIDIA_DRIVER,
+    DRIVER_MODULES,
     CONTAINER_TOOLKIT,
     KERNEL_ARGS,
     ACS,

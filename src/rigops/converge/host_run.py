@@ -41,6 +41,7 @@ from rigops.probe.lost_cards import ADVICE, sentence
 from rigops.record import declared, lockfile
 from rigops.record.declared import DeclaredKeys
 from rigops.record.lockfile import locked
+from rigops.record.proven import STOCK
 from rigops.record.shell import JOURNAL
 from rigops.transport import HostKeyPolicy, TransportError, connect
 
@@ -358,6 +359,20 @@ class HostRun:
             )
         declared = dict(self.request.spec.nccl or ())
         self.result.has_stopgap = has_stopgap(self.result.preflight, declared)
+        if self.result.preflight.status == "fail" and self.request.spec.p2p == "required":
+            self._give_up_modules(before)
+
+    def _give_up_modules(self, before: Proven | None) -> None:
+        """Those of the owner, unless a proof spoke for them before: the next boot is stock."""
+        now = self._observed()
+        if now is None or now.modules == STOCK or (before and before.modules == now.modules):
+            return
+        session, why = self._session, "preflight failed with modules of your own"
+        options = session.trial_options(given_up=True, failed=why, tried=now.command_line)
+        session.apply("return", options)
+        self.result.story.append(
+            f"{why}: the next boot loads the stock modules; reboot {self.request.name}"
+        )
 
     def _why_prove(self) -> str:
         """Why the state that the host is in now is to be proven; empty: it is not."""
@@ -617,7 +632,9 @@ class HostRun:
             shell=self._session.locked_channel,
         )
         found = [one.keep(host) for one in registry.in_this_version() if one.keep is not None]
-        self.result.lock = locked(proven, tuple(chain.from_iterable(one.sets for one in found)))
+        sets = tuple(chain.from_iterable(one.sets for one in found))
+        tree = next(filter(None, (one.tree for one in found)), "")
+        self.result.lock = locked(proven, sets, tree)
         for one in filter(None, (one.vault for one in found)):
             self.result.vault = one
             self.result.story.append(str(one))

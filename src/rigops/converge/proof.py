@@ -8,6 +8,7 @@ from rigops import __version__
 from rigops.hostside.p2p.verdict import HIGHEST, REFUSED
 from rigops.json_fields import readable
 from rigops.record import Driver, Proven
+from rigops.record.proven import modules_of
 from rigops.record.shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
@@ -23,6 +24,7 @@ def observed(host: str, seen: RunSnapshot, *, at: str, inventory_digest: str) ->
         return None
     if not silicon.gpus or not loaded.version:
         return None
+    modules, build_id = modules_of(seen.modules)
     return Proven(
         host=host,
         at=at,
@@ -36,6 +38,8 @@ def observed(host: str, seen: RunSnapshot, *, at: str, inventory_digest: str) ->
         gpus=silicon.gpus,
         level="",
         pairs=(),
+        modules=modules,
+        build_id=build_id,
     )
 
 

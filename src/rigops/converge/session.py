@@ -220,12 +220,21 @@ class HostSession:
 
     # Deploys
 
-    def trial_options(self, *, now: bool = False, given_up: bool = False) -> TrialOptions:
+    def trial_options(
+        self,
+        *,
+        now: bool = False,
+        given_up: bool = False,
+        failed: str = "",
+        tried: tuple[str, ...] = (),
+    ) -> TrialOptions:
         return TrialOptions(
             deadline_s=round(self.reboot_timeout_s),
             cards=self.snapshot.cards,
             now=now,
             given_up=given_up,
+            failed=failed,
+            tried=tried,
         )
 
     def plan_all(self, *, all_removals: bool = False) -> Plan:

@@ -20,6 +20,7 @@ from rigops.facts.sections import (
     CommandLine,
     DriverLoaded,
     OsRelease,
+    OwnModules,
     RigopsState,
     Uname,
 )
@@ -31,6 +32,7 @@ from rigops.probe.sections import (
     boot,
     nvidia_version,
     os_release,
+    own_modules,
     proc_cmdline,
     rigops_state,
     uname,
@@ -111,13 +113,14 @@ ALWAYS: Final = (
     boot.SECTION,
     nvidia_version.SECTION,
     os_release.SECTION,
+    own_modules.SECTION,
     proc_cmdline.SECTION,
     rigops_state.SECTION,
     roots.SECTION,
     uname.SECTION,
     SILICON,
 )
-_FACTS: Final = (Boot, CommandLine, DriverLoaded, OsRelease, RigopsState, Uname)
+_FACTS: Final = (Boot, CommandLine, DriverLoaded, OsRelease, OwnModules, RigopsState, Uname)
 
 
 _SUDO: Final = "command -v sudo >/dev/null && LC_ALL=C sudo -n -- sh -c : </dev/null 2>&1"
@@ -140,6 +143,7 @@ class RunSnapshot:
     paths: tuple[str, ...]
     files: Mapping[str, FileFound]
     lost: LostCards = LostCards()
+    modules: own_modules.OwnModules | None = None
 
     @property
     def versions(self) -> dict[str, str]:
@@ -194,6 +198,7 @@ def take_snapshot(
         paths=paths if found is not None else (),
         files=found or {},
         lost=lost,
+        modules=_read(bundle, own_modules.SECTION),
     )
 
 

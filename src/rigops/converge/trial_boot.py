@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rigops.concerns import registry
 from rigops.converge.errors import DeployError
 from rigops.errors import RigopsError
 from rigops.probe.sections.rigops_state import ARGUMENTS
@@ -47,6 +48,12 @@ def shortfall(before: RunSnapshot, now: RunSnapshot, arguments: tuple[str, ...])
     if gone:
         return f"{_listed(gone)} gone with them"
     return ""
+
+
+def _failure_of_concern(now: RunSnapshot, arguments: tuple[str, ...]) -> str:
+    known = dict(now.known)
+    found = (one.trial_failure(arguments, known) for one in registry.in_this_version())
+    return next(filter(None, found), "")
 
 
 def success(arguments: tuple[str, ...]) -> str:
@@ -116,7 +123,8 @@ class TrialBoot:
     def judge(self, impact: RebootImpact) -> None:
         """Only arguments that a boot was seen to come through with become permanent."""
         session, arguments = self._session, self.arguments
-        reason = shortfall(self._before, session.probe("verify"), arguments)
+        now = session.probe("verify")
+        reason = shortfall(self._before, now, arguments) or _failure_of_concern(now, arguments)
         if not reason:
             self._result.story.append(success(arguments))
             return
@@ -124,10 +132,11 @@ class TrialBoot:
         if session.snapshot.is_trial:
             session.reboot(impact, session.reboot_timeout_s)  # its next boot is the old one
             session.probe("verify")
-        self._undo()
+        self._undo(reason)
         self._result.story += failure(arguments, reason, log.decode(errors="replace"))
         raise DeployError(f"the boot that tried {' '.join(arguments)} did not hold: {reason}")
 
-    def _undo(self) -> None:
-        self._session.apply("return", self._session.trial_options(given_up=True))
+    def _undo(self, failed: str = "") -> None:
+        options = self._session.trial_options(given_up=True, failed=failed, tried=self.arguments)
+        self._session.apply("return", options)
         self._session.release()

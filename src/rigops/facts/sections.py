@@ -20,6 +20,7 @@ from rigops.probe.sections import (
     nvidia_smi_xml,
     nvidia_version,
     os_release,
+    own_modules,
     packages,
     pci,
     proc_cmdline,
@@ -96,6 +97,10 @@ class Nccl(SectionFact[nccl.Nccl]):
 
 class OsRelease(SectionFact[os_release.OsRelease]):
     section = os_release.SECTION
+
+
+class OwnModules(SectionFact[own_modules.OwnModules]):
+    section = own_modules.SECTION
 
 
 class GpuPackages(SectionFact[packages.Packages]):

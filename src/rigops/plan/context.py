@@ -46,13 +46,16 @@ class TrialOptions:
     """How a run may try new kernel arguments by one boot.
 
     `deadline_s`: how long after its start a trial boot waits for its confirmation. `cards`:
-    the addresses of those that have to be there then.
+    the addresses of those that have to be there then. `failed`: why the arguments `tried` are not
+    to stay, once a boot or a preflight with them was judged.
     """
 
     deadline_s: int
     cards: tuple[str, ...] = ()
     now: bool = False  # the reboot follows at once: lay the trial entry out, and order it
     given_up: bool = False  # a trial failed: leave nothing of it behind
+    failed: str = ""
+    tried: tuple[str, ...] = ()
 
 
 @dataclass

@@ -19,7 +19,7 @@ from rigops import atomic_file, json_fields, regular_file
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError, UsageError
 from rigops.json_dataclass import NAME, Time, from_json, to_json
-from rigops.record.proven import ProvenGpu
+from rigops.record.proven import STOCK, ProvenGpu
 from rigops.vault.pinned_set import PinnedSet, merged, set_json
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ class LockedPair:
 
 @dataclass(frozen=True, kw_only=True)
 class LockedHost:
-    """`sets`: the proven packages, the last proven first; none while no vault has them."""
+    """`sets`: the proven packages, the last proven first; none while no vault has them.
+
+    `modules`: stock, or own: and the digest of the owner's tree, which is the file `tree` there.
+    """
 
     at: Time
     driver: LockedDriver
@@ -57,6 +60,8 @@ class LockedHost:
     gpus: tuple[ProvenGpu, ...]
     pairs: tuple[LockedPair, ...] = field(metadata={NAME: "p2p"})
     sets: tuple[PinnedSet, ...] = field(default=(), metadata={NAME: "packages"})
+    modules: str = STOCK
+    tree: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,10 +70,18 @@ class Lockfile:
 
     def to_json(self) -> str:
         hosts = [
-            {"host": name, **to_json(one), "packages": [set_json(its) for its in one.sets]}
+            {"host": name, **_fields(one), "packages": [set_json(its) for its in one.sets]}
             for name, one in sorted(self.hosts.items())
         ]
         return json.dumps({"schema": SCHEMA, "hosts": hosts}, indent=1) + "\n"
+
+
+def _fields(one: LockedHost) -> dict[str, object]:
+    """Without those of the owner's modules where there are none, as in documents of before."""
+    found: dict[str, object] = to_json(one)
+    if one.modules == STOCK:
+        del found["modules"], found["tree"]
+    return found
 
 
 def path_of(inventory: Path) -> Path:
@@ -135,7 +148,7 @@ def _alone(path: Path) -> Iterator[None]:
         os.close(folder)
 
 
-def locked(proven: Proven, sets: tuple[PinnedSet, ...]) -> LockedHost:
+def locked(proven: Proven, sets: tuple[PinnedSet, ...], tree: str = "") -> LockedHost:
     """`sets`: of the host's vault, the last proven first."""
     return LockedHost(
         at=proven.at,
@@ -145,6 +158,8 @@ def locked(proven: Proven, sets: tuple[PinnedSet, ...]) -> LockedHost:
         gpus=proven.gpus,
         pairs=tuple(LockedPair(one.source, one.target, one.verdict) for one in proven.pairs),
         sets=sets,
+        modules=proven.modules,
+        tree=tree,
     )
 
 

@@ -9,12 +9,16 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, field
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
-from rigops.json_dataclass import NAME, Time, document, parse
+from rigops.json_dataclass import NAME, Time, document, parse, to_json
+
+if TYPE_CHECKING:
+    from rigops.probe.sections.own_modules import OwnModules
 
 _SCHEMA = "rigops.proven/1"
+STOCK: Final = "stock"
 _NO_ACCESS: Final = "not_granted"
 
 
@@ -62,19 +66,23 @@ class Proven:
     gpus: tuple[ProvenGpu, ...]
     level: str  # the highest level of preflight that passed; empty: no pair could be tried
     pairs: tuple[Pair, ...]
+    modules: str = STOCK  # or own: and the digest of the owner's tree
+    build_id: str = ""  # of the owner's nvidia module
 
     def key(self) -> str:
         """Digest of what the proof depends on; while it is the same, preflight need not run again.
 
         The order of kernel arguments counts, since later ones override earlier ones.
         """
-        parts = {
+        parts: dict[str, object] = {
             "driver": asdict(self.driver),
             "kernel": self.kernel,
             "command_line": self.command_line,
             "gpus": sorted((gpu.uuid, gpu.address) for gpu in self.gpus),
             "bios": asdict(self.bios),
         }
+        if self.modules != STOCK:
+            parts["modules"] = [self.modules, self.build_id]
         return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -84,11 +92,21 @@ class Proven:
         return nothing or (f"level {self.level}" if self.pairs else "no pair of GPUs")
 
     def to_json(self) -> str:
-        return document(_SCHEMA, self)
+        fields = {"schema": _SCHEMA, **to_json(self)}
+        if self.modules == STOCK:  # as in documents of before
+            del fields["modules"], fields["build_id"]
+        return json.dumps(fields, indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Proven:
         return parse(cls, text, schema=_SCHEMA, place="the proven record")
+
+
+def modules_of(there: OwnModules | None) -> tuple[str, str]:
+    """The set that a boot chose, and the build ID of its nvidia module where it is the owner's."""
+    if there is None or there.chosen != "own":
+        return STOCK, ""
+    return f"own:{there.digest}", there.loaded.get("nvidia", "")
 
 
 def no_access(verdicts: Collection[str]) -> str:

@@ -46,6 +46,20 @@ def test_what_is_whole_is_there(own: Store) -> None:
     assert found.key_digest == sha256(KEY.strip().encode()).hexdigest()
 
 
+def test_the_tree_of_the_owners_modules_is_looked_for_where_the_lockfile_names_one(
+    own: Store,
+) -> None:
+    tree = sha256(b"tree").hexdigest()
+    own.put(PINNED.index, [INDEX])
+    own.put(PINNED.packages[0].sha256, [b"content"])
+
+    lacking = look(own, "rig", PINNED, "", Passphrase(), tree=tree)
+    own.put(tree, [b"tree"])
+
+    assert lacking.missing == ("the tree of driver_modules",)
+    assert look(own, "rig", PINNED, "", Passphrase(), tree=tree).missing == ()
+
+
 def test_what_is_absent_or_of_another_content_is_named(own: Store) -> None:
     missing = look(own, "rig", PINNED, ID, Passphrase())
     own.put(PINNED.packages[0].sha256, [b"content"])

@@ -46,7 +46,7 @@ class FakeHost(Connection):
         max_output: int = 0,
     ) -> Result:
         text = stdin if isinstance(stdin, bytes) else b"".join(stdin)
-        self.sent.append(Sent(tuple(argv), text.decode()))
+        self.sent.append(Sent(tuple(argv), text.decode(errors="replace")))
         return Result(exit_code=self.exit_code, stdout=b"", stderr=self.stderr)
 
     def _execute(self, execution: Execution, deadline_s: float) -> int:

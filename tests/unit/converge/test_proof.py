@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from rigops.converge.host_run import HostRun
 from rigops.converge.proof import observed, recorded, still_holds
+from rigops.converge.result import HostResult
 from rigops.converge.snapshot import SILICON, RunSnapshot
 from rigops.hostside.p2p.verdict import HIGHEST
 from rigops.preflight.found import HostFound, PairFound
 from rigops.preflight.results import passed
 from rigops.probe.sections.nvidia_version import NvidiaVersion
+from rigops.probe.sections.own_modules import OwnModules
 from rigops.probe.sections.proc_cmdline import CommandLine
 from rigops.probe.sections.rigops_state import RigopsState
 from rigops.probe.sections.uname import Uname
@@ -94,6 +100,20 @@ def test_another_driver_argument_firmware_or_slot_ends_a_proof(changed: dict[str
     assert not still_holds(PROVEN, now(**changed))
 
 
+def test_a_proof_of_the_owners_modules_does_not_speak_for_the_stock_ones() -> None:
+    own = OwnModules(chosen="own", digest="a" * 64, loaded={"nvidia": "ab" * 20})
+    with_them = observed("rig", replace(sight(), modules=own), at="", inventory_digest="d")
+    assert with_them is not None
+    proven = replace(with_them, level=HIGHEST, pairs=(OK,))
+
+    assert still_holds(proven, with_them)
+    assert not still_holds(proven, now())
+    assert not still_holds(PROVEN, with_them)
+    stock = replace(own, chosen="stock", digest="", reason="damaged")
+    fallen = observed("rig", replace(sight(), modules=stock), at="", inventory_digest="d")
+    assert still_holds(PROVEN, fallen)
+
+
 def test_a_proof_of_a_lower_rung_is_none_unless_there_was_nothing_to_copy() -> None:
     assert not still_holds(replace(PROVEN, level="L1"), now())
     refused = replace(OK, verdict="not_granted")
@@ -133,3 +153,29 @@ def test_a_boot_that_only_tried_arguments_proves_the_plain_one_with_them() -> No
 
 def test_a_card_that_answers_nothing_on_the_bus_is_seen_by_every_plan() -> None:
     assert SILICON.parse("== /sys/bus/pci/devices/0000:0a:00.0\n63\n").has_gone
+
+
+def test_modules_that_fail_a_required_proof_are_given_up_unless_they_were_proven_before() -> None:
+    own = replace(now(), modules=f"own:{'a' * 64}", build_id="ab" * 20)
+    ended: list[tuple[str, dict[str, object]]] = []
+    fake: Any = SimpleNamespace(
+        trial_options=lambda **words: words,
+        apply=lambda stage, options: ended.append((stage, options)),
+    )
+    run = HostRun.__new__(HostRun)
+    run._session, run.result = fake, HostResult("rig")
+    run.request = cast("Any", SimpleNamespace(name="rig"))
+
+    observed_by: Any = run
+    for seen, before in ((now(), None), (own, own), (None, None)):
+        observed_by._observed = partial(lambda found: found, seen)
+        run._give_up_modules(before)
+    assert ended == []
+
+    observed_by._observed = lambda: own
+    run._give_up_modules(PROVEN)
+
+    ((stage, words),) = ended
+    assert (stage, words["given_up"], words["tried"]) == ("return", True, own.command_line)
+    (said,) = run.result.story
+    assert said.endswith("the next boot loads the stock modules; reboot rig")

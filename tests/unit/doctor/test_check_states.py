@@ -45,7 +45,6 @@ NEVER: Final = {
     "hugetlb.numa_balancing bad": _NOTE,
     "iommu.present bad": _NOTE,
     "iommu.present ok": _NOTE,
-    "mixed.gpus bad": _NOTE,
     "nccl.level bad": _NOTE,
     "nccl.level ok": _NOTE,
     "nccl.log ok": "a log that ends well is information: another program may not",

@@ -276,6 +276,18 @@ def test_the_record_is_read_as_rigops_writes_it(rig: Rig) -> None:
     assert f"has no NVIDIA module {PINNED}\n" in rig.judge()
 
 
+def test_modules_of_the_owners_own_are_built_and_only_a_failure_is_told(rig: Rig) -> None:
+    rig.has(f"{DKMS}/nvidia-current.ko")
+    rig.program("own_modules", f'echo building; echo "$*" >"{rig.root}/built"')
+    assert rig.judge() == ""
+    assert (rig.root / "built").read_text() == f"build {NEW}\n"
+
+    rig.program("own_modules", "echo building; echo 'os.c:7: error: too few' >&2; exit 1")
+    told = rig.judge()
+    assert told.startswith(f"== kernel {NEW} has none of your own NVIDIA modules\n")
+    assert "\nos.c:7: error: too few\nIt boots with the stock modules" in told
+
+
 def test_of_a_program_that_arrives_in_part_nothing_runs(rig: Rig) -> None:
     *before, last = rig.text("kernel_hook", QUICKLY).splitlines()
     assert last == 'kernel_hook "$@"'

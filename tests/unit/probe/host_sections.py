@@ -277,8 +277,28 @@ engine=docker name=plain runtime=195:0=rw systemd=195:0=rw,195:255=rw,510:0=rw /
 unread a device program has instructions that rigops does not know
 engine= name= runtime=? systemd=? /user.slice/user-1000.slice/user@1000.service/app.slice/snap.firefox.firefox-1.scope
 """.format(vllm="1a2b" * 16, comfy="3c4d" * 16, plain="5e6f" * 16)  # noqa: E501 - one line for each group
+OWN_MODULES = f"""\
+== ls OWN MODULES
+/etc/modprobe.d/00-rigops-nvidia-modules.conf
+/var/lib/rigops/driver-modules/{"d" * 64}.tar.gz
+== /run/rigops/nvidia-modules
+own {"d" * 64}
+
+== /var/lib/rigops/driver-modules/6.1.0-18-amd64/set
+digest {"d" * 64}
+version 535.309.01
+sha256 nvidia {"5" * 64}
+build-id nvidia {"ab" * 20}
+depends nvidia drm_kms_helper,video
+build-id nvidia-uvm {"cd" * 20}
+
+== od -An -tx1 /sys/module/nvidia*/notes/.note.gnu.build-id
+nvidia 04 00 00 00 14 00 00 00 03 00 00 00 47 4e 55 00 {" ".join(["ab"] * 20)}
+nvidia_uvm 04 00 00 00 14 00 00 00 03 00 00 00 47 4e 55 00 {" ".join(["cd"] * 20)}
+"""
 
 ALL = {
+    "own-modules": OWN_MODULES,
     "gpu-cgroups": GPU_CGROUPS,
     "firmware": FIRMWARE,
     "memory": MEMORY,

@@ -172,7 +172,10 @@ def test_every_file_that_version_0_1_wrote_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "program",
-    ["acs", "cpu_tuning", "gpu_tuning", "kernel_hook", "notify", "self_check", "trial"],
+    [
+        *("acs", "cpu_tuning", "gpu_tuning", "kernel_hook", "notify", "nvidia_modules"),
+        *("own_modules", "self_check", "trial"),
+    ],
 )
 def test_every_program_that_stays_on_hosts_is_recognized(tmp_path: Path, program: str) -> None:
     tree(tmp_path, {installed_at(program): pack(program).text})

@@ -121,8 +121,8 @@ def judge_lock(subject: Subject) -> Requirement:
     evidence = (Evidence("lockfile", line),)
     proven = last.proven if last else None
     if proven is not None and (
-        (proven.driver.version, proven.kernel, proven.command_line)
-        != (locked.driver.version, locked.kernel, locked.kernel_args)
+        (proven.driver.version, proven.kernel, proven.command_line, proven.modules)
+        != (locked.driver.version, locked.kernel, locked.kernel_args, locked.modules)
     ):
         return failed(
             "lock",

@@ -29,12 +29,13 @@ def _deploy(spec: RigSpec) -> None:
     from rigops.concerns.kernel_args.operations import kernel_args
     from rigops.concerns.preconditions import guards
 
-    wanted = spec.kernel_args or ()
+    wanted, anew = _wanted(spec)
     arguments_can_count(name="Arguments that count", concern=NAME, wanted=wanted)
     kernel_args(
         name="Kernel arguments",
         wanted=wanted,
-        declared=spec.kernel_args is not None,
+        anew=anew,
+        declared=spec.kernel_args is not None or spec.driver_modules is not None,
         trial=spec.kernel_trial or "required",
     )
     guards.notices(
@@ -46,6 +47,17 @@ def _deploy(spec: RigSpec) -> None:
             guards.no_snapshot(),
         ),
     )
+
+
+def _wanted(spec: RigSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """With the one of driver_modules, and what is to be tried although it is there already."""
+    declared = spec.kernel_args or ()
+    if spec.driver_modules is None:
+        return declared, ()
+    from rigops.concerns.driver_modules.operations import wanted_argument
+
+    own, anew = wanted_argument(spec)
+    return tuple(dict.fromkeys((*declared, *own))), anew
 
 
 def _records() -> tuple[HostRecord, ...]:
@@ -69,7 +81,9 @@ def _records() -> tuple[HostRecord, ...]:
 def _reboot_reasons(spec: RigSpec) -> Iterator[str]:
     from rigops.concerns.kernel_args.guards import reboot_reasons
 
-    return reboot_reasons(NAME, spec.kernel_args)
+    wanted, _ = _wanted(spec)
+    is_declared = spec.kernel_args is not None or bool(wanted)
+    return reboot_reasons(NAME, wanted if is_declared else None)
 
 
 KERNEL_ARGS: Final = Concern(

@@ -78,12 +78,14 @@ class _Attempt:
 def kernel_args(
     *,
     wanted: tuple[str, ...],
+    anew: tuple[str, ...] = (),
     declared: bool = True,
     trial: Literal["required", "off"] = "required",
 ) -> Generator[StringCommand, None, None]:
     """Make these arguments part of every normal boot, once one boot with them was verified.
 
     + wanted: the arguments, such as ``("iommu=pt",)``; none undoes what rigops added
+    + anew: those of them that one boot has to try again, since what they choose has changed
     + declared: whether the inventory declares arguments at all; else undoing needs consent
     + trial: ``off`` makes new arguments permanent at once
     """
@@ -109,7 +111,9 @@ def kernel_args(
         return
     split = against(wanted, place.foreign)
     try:
-        yield from _have(split, wanted, place, owned, record, is_required=trial == "required")
+        yield from _have(
+            split, wanted, place, owned, record, anew=anew, is_required=trial == "required"
+        )
     except CannotEditError as error:
         yield blocked(host, CONCERN, f"{error}; nothing is changed ({place.title})")
 
@@ -121,11 +125,14 @@ def _have(
     owned: Ownership,
     record: Arguments,
     *,
+    anew: tuple[str, ...],
     is_required: bool,
 ) -> Generator[StringCommand, None, None]:
     paths, ours = owned.paths_of(CONCERN), split.ours
-    live = host.get_fact(CommandLine).arguments
-    before = place.written
+    # What is tried again is in no other boot meanwhile: these are those that work without it.
+    anew = anew if is_required else ()
+    live = tuple(one for one in host.get_fact(CommandLine).arguments if one not in anew)
+    before = tuple(one for one in place.written if one not in anew)
     new = tuple(one for one in ours if one not in before and one not in live)
     _announce_headline(ours, before, record)
     tried = _attempt(
@@ -218,7 +225,7 @@ def _attempt(
 def _prepared(options: TrialOptions, new: tuple[str, ...], leaving: tuple[str, ...]) -> _Attempt:
     prepared = prepare(
         host.get_fact(TrialConditions),
-        running=host.get_fact(CommandLine).line,
+        running=_without(host.get_fact(CommandLine).line, new),
         add=new,
         remove=leaving,
         deadline_s=options.deadline_s,
@@ -236,6 +243,12 @@ def _prepared(options: TrialOptions, new: tuple[str, ...], leaving: tuple[str, .
         notice(host, CONCERN, text)
     plan_of(host).trial_arguments, plan_of(host).trial_wait_s = new, prepared.extra_wait_s
     return _Attempt(holds_back=True, trial=prepared if options.now else None)
+
+
+def _without(line: str, new: tuple[str, ...]) -> str:
+    """The same line where none of these are in it, since others may have spaces in quotes."""
+    words = line.split(" ")
+    return line if not set(new) & set(words) else " ".join(w for w in words if w not in new)
 
 
 def _document(record: Arguments) -> bytes:

@@ -102,7 +102,13 @@ def recorded(host: Host) -> PinnedDriver | None:
 
 
 def driver_answer(
-    host: Host, spec: RigSpec, driver: DriverDeclaration, machine: Machine, catalog: Catalog
+    host: Host,
+    spec: RigSpec,
+    driver: DriverDeclaration,
+    machine: Machine,
+    catalog: Catalog,
+    *,
+    own_modules: str = "",
 ) -> DriverAnswer | Blocker:
     vault = provided(host, VaultAccess)
     facts = DriverFacts(
@@ -114,6 +120,7 @@ def driver_answer(
         last_proven=next(iter(vault.sets), None) if vault else None,
         rollback_target=provided(host, PinnedSet),
         upgrade=consent_of(host).upgrade,
+        own_modules=own_modules,
     )
     found = answer(facts, driver)
     while isinstance(found, NotCollected):

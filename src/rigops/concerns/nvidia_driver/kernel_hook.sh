@@ -6,8 +6,8 @@
 # after the image, in another call of dpkg's, and DKMS then builds in their hook; no state of dpkg's
 # tells what apt is still going to unpack. So a process of its own waits until nobody works on
 # packages any more, and judges what has become of it: once, however many packages have called, and
-# also where a build that failed has ended the kernel's hooks. Nothing of this fails or holds up the
-# installation.
+# also where a build that failed has ended the kernel's hooks. Then it has the owner's own modules
+# built, where there are any. Nothing of this fails or holds up the installation.
 set -u
 
 wait_s=3600 # for the package work to end; several modules may be built for several kernels
@@ -15,7 +15,8 @@ settle_s=5  # without any, since a caller of dpkg twice leaves a gap
 start_s=20
 ask_s=30
 notify_s=300
-most_s=4200
+build_s=5400 # the owner's own modules
+most_s=9600
 
 # shellcheck source=../../hostside/shared/bounded.sh
 . ./shared/bounded.sh
@@ -114,18 +115,31 @@ advice() { # RELEASE
     [ "$running" = "$1" ] || echo "Until then, boot the old kernel: $running"
 }
 
+tell() { # SUBJECT, with the text on stdin
+    if [ -x "$notify" ]; then
+        bounded "$notify_s" "$notify" "$1" >/dev/null 2>&1
+    else
+        bounded "$ask_s" logger -t rigops -p user.warning >/dev/null 2>&1
+    fi
+}
+
 complain() { # RELEASE VERSION
-    subject="kernel $1 has no NVIDIA module $2"
     {
         echo "Kernel $1 was installed, and has no NVIDIA module $2:" \
             "the machine would boot without its cards."
         [ -z "$others" ] || echo "It has $others instead of the pinned one."
         advice "$1"
-    } | if [ -x "$notify" ]; then
-        bounded "$notify_s" "$notify" "$subject" >/dev/null 2>&1
-    else
-        bounded "$ask_s" logger -t rigops -p user.warning >/dev/null 2>&1
-    fi
+    } | tell "kernel $1 has no NVIDIA module $2"
+}
+
+build_own_modules() { # RELEASE
+    [ -x "$own_modules" ] || return 0
+    error=$(bounded "$build_s" "$own_modules" build "$1" 2>&1 >/dev/null) && return
+    {
+        echo "Kernel $1 was installed, and your own NVIDIA modules were not built for it:"
+        echo "${error:-the build took too long}"
+        echo "It boots with the stock modules, without P2P. To try again: rigops apply"
+    } | tell "kernel $1 has none of your own NVIDIA modules"
 }
 
 judge() { # RELEASE
@@ -134,6 +148,7 @@ judge() { # RELEASE
     version=$(pinned version)
     [ -n "$version" ] || return 0
     has_module "$1" "$version" || complain "$1" "$version"
+    build_own_modules "$1"
 }
 
 finding() { # STATUS SUMMARY
@@ -176,6 +191,7 @@ kernel_hook() { # check | installed | judge RELEASE [FOLDER]: in tests FOLDER is
     record=$system/var/lib/rigops/driver.json
     program=$system/usr/local/libexec/rigops/kernel_hook
     notify=$system/usr/local/libexec/rigops/notify
+    own_modules=$system/usr/local/libexec/rigops/own_modules
     case ${2:-} in '' | *[!A-Za-z0-9.+~_-]*) exit 0 ;; esac
     case $1 in
         installed) [ -z "$(pinned version)" ] || start "$2" ;;

@@ -10,7 +10,7 @@ these count however one is loaded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -117,14 +117,14 @@ def modprobe_file(resolution: Resolution, options: ModuleOptions, module: str) -
     return "\n".join(lines) + "\n"
 
 
-def kernel_module(resolution: Resolution) -> str:
+def kernel_module(packages: Collection[str]) -> str:
     """The name of these packages' nvidia.ko on disk: Debian's builds rename it."""
-    if _NVIDIAS_OWN in resolution.packages:
+    if _NVIDIAS_OWN in packages:
         return "nvidia"
     for package, module in _DEBIAN_MODULES.items():
-        if package in resolution.packages:
+        if package in packages:
             return module
-    tesla = (shape for name in resolution.packages if (shape := _TESLA_MODULE.fullmatch(name)))
+    tesla = (shape for name in packages if (shape := _TESLA_MODULE.fullmatch(name)))
     return next((shape["module"] for shape in tesla), "nvidia")
 
 

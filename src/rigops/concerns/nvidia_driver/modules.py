@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 _LONGEST_S: Final = 3 * 3600  # for each kernel, on a slow machine
 _BRIEFLY_S: Final = 60
 
+INITRAMFS: Final = """\
+if command -v update-initramfs >/dev/null; then update-initramfs -u -k all >/dev/null
+elif command -v dracut >/dev/null; then dracut -q -f --regenerate-all
+elif command -v mkinitcpio >/dev/null; then mkinitcpio -P >/dev/null; fi"""
 PROGRAM: Final = installed_at("kernel_hook")
 # Before dkms in the order of run-parts: of hooks after one that fails, none is run.
 HOOKS: Final = (

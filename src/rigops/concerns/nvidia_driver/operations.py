@@ -15,6 +15,7 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.host_catalog import catalog_of
+from rigops.concerns.modules_version import ModulesVersion
 from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver import modprobe, record
 from rigops.concerns.nvidia_driver.facts import (
@@ -27,6 +28,7 @@ from rigops.concerns.nvidia_driver.facts import (
 )
 from rigops.concerns.nvidia_driver.modprobe import MODPROBE, blacklisted, options_beside
 from rigops.concerns.nvidia_driver.modules import (
+    INITRAMFS,
     PERSISTENCE_ABSENCE,
     driver_modules,
     kernel_hook,
@@ -71,6 +73,7 @@ from rigops.plan.context import (
     may_undo,
     needs_reboot,
     notice,
+    provide,
     provided,
 )
 from rigops.probe.package_names import headers_of
@@ -86,14 +89,10 @@ if TYPE_CHECKING:
     from rigops.inventory.spec.machine import ModuleOptions
 
 _UPDATE: Final = "apt-get -q update >/dev/null"
-_INITRAMFS: Final = """\
-if command -v update-initramfs >/dev/null; then update-initramfs -u -k all >/dev/null
-elif command -v dracut >/dev/null; then dracut -q -f --regenerate-all
-elif command -v mkinitcpio >/dev/null; then mkinitcpio -P >/dev/null; fi"""
 _ABSENCES: Final = {
     sources.FILE: _UPDATE,
     VAULT_SOURCE: REMOVED,
-    MODPROBE: _INITRAMFS,
+    MODPROBE: INITRAMFS,
     **PERSISTENCE_ABSENCE,
 }
 _UNREADABLE_KEY: Final = (
@@ -105,6 +104,7 @@ _NO_RUN_FILE: Final = (
     "the driver here came from a .run file, which has to be run again: declare the folder with it, "
     '"driver_source": "dir:PATH"'
 )
+_WITHOUT_A_TREE: Final = "its version is that of driver_modules, which cannot be used"
 _RIVALS: Final = frozenset({"nouveau", "nova", "nova_core"})
 
 
@@ -113,13 +113,17 @@ def nvidia_driver(spec: RigSpec) -> None:
     if spec.driver is None:
         _without_a_driver(spec)
         return
+    own = provided(host, ModulesVersion)
+    if spec.driver_modules is not None and not (own and own.text):
+        blockers(name="The driver", concern=CONCERN, reasons=(_WITHOUT_A_TREE,))
+        return
     known = catalog_of(host)
     seen = machine(host, known)
     leaving = removable_foreign(seen)
     if leaving:
         seen = replace(seen, run_file=None)
     report_both(seen)
-    found = driver_answer(host, spec, spec.driver, seen, known)
+    found = driver_answer(host, spec, spec.driver, seen, known, own_modules=own.text if own else "")
     if isinstance(found, Blocker):
         blockers(name="The driver", concern=CONCERN, reasons=(str(found),))
         return
@@ -132,6 +136,7 @@ def nvidia_driver(spec: RigSpec) -> None:
     if reasons := (*options.blockers, *blacklisted(is_coming=is_coming)):
         blockers(name="Files of modprobe", concern=CONCERN, reasons=reasons)
         return
+    provide(host, wanted)
     _install(spec, seen, found, leaving)
     _secure(spec, seen, found, options.options)
     _report_reboot(wanted)
@@ -161,7 +166,7 @@ def _install(spec: RigSpec, seen: Machine, found: DriverAnswer, leaving: RunFile
         live=found.is_settled,
     )
     if leaving:
-        run_file_driver_removed(name="A foreign driver", found=leaving, effect=_INITRAMFS)
+        run_file_driver_removed(name="A foreign driver", found=leaving, effect=INITRAMFS)
     if is_coming and (going := replaced_run_file(seen, wanted)):
         run_file_driver_removed(name="A driver of a .run file", found=going)
     # An earlier run may have been cut off in a trigger when all packages were there.
@@ -190,7 +195,7 @@ def _secure(spec: RigSpec, seen: Machine, found: DriverAnswer, options: ModuleOp
     wanted = found.resolution
     if spec.gpu_persistence is not False:
         persistence_daemon(seen, by_run_file=wanted.is_run_file)
-    _have_options(modprobe.modprobe_file(wanted, options, modprobe.kernel_module(wanted)))
+    _have_options(modprobe.modprobe_file(wanted, options, modprobe.kernel_module(wanted.packages)))
     _have_modules(seen, wanted)
     held(name="Holds", concern=CONCERN, names=(*wanted.by_apt, *_held_kernels(spec, wanted)))
     kernel_hook(concern=CONCERN)
@@ -235,7 +240,7 @@ def _have_modules(seen: Machine, wanted: Resolution) -> None:
             for one in seen.kernels
             if one.has_headers or headers_of(one.release) in wanted.also
         ),
-        effect=_INITRAMFS,
+        effect=INITRAMFS,
         key=key,
     )
 
@@ -306,15 +311,15 @@ def _options_of_the_installed(spec: RigSpec) -> str | Blocker | None:
     found = options_beside(_named(spec, wanted))
     if found.blockers:
         return Blocker("; ".join(found.blockers))
-    return modprobe.modprobe_file(wanted, found.options, modprobe.kernel_module(wanted))
+    return modprobe.modprobe_file(wanted, found.options, modprobe.kernel_module(wanted.packages))
 
 
 def _named(spec: RigSpec, wanted: Resolution) -> dict[str, dict[str, str]]:
-    return modprobe.by_module(spec.module_options or (), modprobe.kernel_module(wanted))
+    return modprobe.by_module(spec.module_options or (), modprobe.kernel_module(wanted.packages))
 
 
 def _have_options(text: str) -> None:
-    owned_file(name=MODPROBE, concern=CONCERN, path=MODPROBE, content=text, effect=_INITRAMFS)
+    owned_file(name=MODPROBE, concern=CONCERN, path=MODPROBE, content=text, effect=INITRAMFS)
 
 
 def _announce_headline(seen: Machine, wanted: Resolution) -> None:

@@ -14,6 +14,7 @@ from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import kernel_arguments
 from rigops.probe.kernel_arguments import against
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
+from rigops.probe.sections.own_modules import ARGUMENT as OWN_MODULES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
@@ -95,7 +96,8 @@ def _left_over(examined: Examined) -> Finding | None:
     if declared is None or known is None or boots is None:
         return None
     configured, others = state.configured(boots, known)
-    kept = against(declared, others).ours
+    own = (OWN_MODULES,) if examined.spec.driver_modules is not None else ()
+    kept = against((*declared, *own), others).ours
     left = [one for one in configured if one not in kept]
     if not left:
         return None

@@ -24,6 +24,7 @@ from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.own_modules import SECTION as OWN_MODULES
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.uname import SECTION as UNAME
@@ -146,22 +147,30 @@ def _unfit(
     )
 
 
-@Check("drv.patched", needs=(NVIDIA_VERSION, NVIDIA_MODINFO, DKMS, SMI))
+@Check("drv.patched", needs=(NVIDIA_VERSION, NVIDIA_MODINFO, DKMS, SMI, OWN_MODULES))
 def patched(examined: Examined) -> Finding:
     """Whether the driver is a patched one.
 
     Looks for the names of the known forks that grant P2P between GeForce cards, and for versions
-    such as 610.57.04-p2p, in the output of the module, modinfo and DKMS. This is information:
-    rigops never installs such a module, and an update puts the stock one back.
+    such as 610.57.04-p2p, in the output of the module, modinfo and DKMS, and whether the owner's
+    own modules (`driver_modules`) are loaded. This is information: what others installed, an update
+    takes away.
     """
+    own = examined.snapshot[OWN_MODULES].or_empty
+    if own.chosen == "own":
+        return Finding(
+            "info",
+            "the modules are your own, from driver_modules: drv.modules judges them",
+            (Evidence(OWN_MODULES.name, f"own {own.digest}"),),
+        )
     signs = tuple(one for one in _lines(examined) if _FORK.search(one.line))
     if signs:
         return Finding(
             "info",
             "the driver is a patched one, made to grant P2P between GeForce cards",
             signs[:3],
-            why="rigops reports such modules and never installs them. They are built for one "
-            "version and one kernel: after an update the stock module is back, and P2P gone.",
+            why="It is built for one version and one kernel: after an update the stock module is "
+            "back, and P2P gone. rigops builds a tree of yours for each kernel: driver_modules.",
         )
     snapshot = examined.snapshot
     if driver_state.loaded(examined).is_loaded is False:

@@ -23,13 +23,21 @@ HMM = "uvm.hmm"
 _AFFECTED = "Blackwell"
 
 
-@Check("mixed.gpus", needs=(TOPOLOGY, P2P_READ))
+_NOT_BY_MODULES = (
+    "Modules of your own change nothing about that: libcuda refuses such pairs, whatever the "
+    "kernel grants."
+)
+_KEEP_APART = "use cards of one chip in a job, or leave driver_modules out"
+
+
+@Check("mixed.gpus", needs=(TOPOLOGY, P2P_READ), fixes=("hands",))
 def mixed(examined: Examined) -> Finding:
     """The cards have the same chip.
 
     Compares the PCI device ids: NVIDIA gives each chip a block of 128. The driver offers peer
     access over PCIe only between cards of one chip: two RTX 3090 and an RTX A6000 can have it, a
-    3090 and a 4090 never. Different chips are information, not a fault.
+    3090 and a 4090 never. Different chips are information, not a fault; where `driver_modules` is
+    declared they are a warning, since no kernel module makes peers of them.
     """
     nothing = peers.no_pairs(examined)
     if nothing is not None:
@@ -52,12 +60,14 @@ def _several_chips(examined: Examined, mixed_pairs: int, total: int) -> Finding:
     evidence = tuple(
         Evidence(PCI.name, card.function.line) for card in examined.cards if card.function
     )
+    is_own = examined.spec.driver_modules is not None
     return Finding(
-        "info",
+        "warn" if is_own else "info",
         f"cards with different chips ({kinds}): no peer access over PCIe between "
         f"{mixed_pairs} of {total} pairs",
         evidence,
-        why=peers.MIXED_WHY,
+        why=f"{peers.MIXED_WHY} {_NOT_BY_MODULES}" if is_own else peers.MIXED_WHY,
+        fix=fix_by_hand(_KEEP_APART) if is_own else None,
         data={"cards": counts},
     )
 

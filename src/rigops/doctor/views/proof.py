@@ -10,11 +10,12 @@ from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import ALONE, REFUSED
 from rigops.json_fields import readable
 from rigops.probe.sections.nvidia_version import SECTION as DRIVER
+from rigops.probe.sections.own_modules import SECTION as OWN_MODULES
 from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.uname import SECTION as UNAME
 from rigops.record import Proven
-from rigops.record.proven import FailedProof
+from rigops.record.proven import FailedProof, modules_of
 from rigops.record.shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Finding
 
-NEEDS: Final = (RIGOPS_STATE, DRIVER, UNAME, COMMAND_LINE)
+NEEDS: Final = (RIGOPS_STATE, DRIVER, UNAME, COMMAND_LINE, OWN_MODULES)
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,9 @@ def _changed(examined: Examined, proven: Proven) -> Iterator[str]:
         yield f"the kernel ({proven.kernel} then)"
     if line and without_marks(line.arguments) != proven.command_line:
         yield "the kernel arguments"
+    own = snapshot[OWN_MODULES].value
+    if own is not None and modules_of(own) != (proven.modules, proven.build_id):
+        yield f"the kernel modules ({proven.modules[:16]} then)"
     there = {card.address for card in examined.cards}
     if there and there != {gpu.address for gpu in proven.gpus}:
         yield "the cards"

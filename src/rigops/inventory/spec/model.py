@@ -181,6 +181,7 @@ class RigSpec:
     driver_source: DriverSource | None = None
     driver_flavor: Flavor | None = None
     driver_set: DriverSet | None = None
+    driver_modules: str | None = None
     module_options: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] | None = None
     kernel_hold: bool | None = None
     container_toolkit: str | None = None

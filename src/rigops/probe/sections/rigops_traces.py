@@ -18,6 +18,8 @@ HEADERS: Final = (
     "# rigops .*owns the lines from here on",
     "# acs off [|] back [|] show: ",
     "# kernel_hook installed RELEASE ",
+    "# nvidia_modules MODULE STOCK ",
+    "# own_modules build KERNEL",
     "# notify SUBJECT: ",
     "# self_check: ",
     "# (gpu|cpu)_tuning set ",

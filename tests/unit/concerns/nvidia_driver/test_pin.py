@@ -322,14 +322,14 @@ def test_kernels_are_blacklisted_only_when_asked() -> None:
     ],
 )
 def test_debian_renames_the_modules(resolution: Resolution, module: str) -> None:
-    assert kernel_module(resolution) == module
+    assert kernel_module(resolution.packages) == module
 
 
 def test_nvidias_own_packages_for_debian_rename_nothing() -> None:
     packages = {"nvidia-kernel-dkms": "595.45.04-1", "nvidia-driver-cuda": "595.45.04-1"}
     nvidias = replace(DEBIAN, version="595.45.04", packages=packages)
 
-    assert kernel_module(nvidias) == "nvidia"
+    assert kernel_module(nvidias.packages) == "nvidia"
 
 
 def test_the_modprobe_file_of_debian() -> None:

@@ -108,8 +108,14 @@ def still_pinned(
     machine = facts.machine
     if (
         pinned.declared != request.identity(facts.spec)
+        or (facts.own_modules and not _is_asked(pinned, asked))
         or not is_in_place(pinned, machine.installed, machine.tools)
         or (pinned.prebuilt and not set(machine.own_kernels).issubset(pinned.prebuilt))
+    ):
+        return None
+    # A kernel may be there since for which it does not build: the sources say what does.
+    if not pinned.prebuilt and fitness.too_new(
+        facts.catalog, pinned.version, machine.kernels, pinned.flavor
     ):
         return None
     # Another card may be there since, another catalog, or Secure Boot.
@@ -119,6 +125,10 @@ def still_pinned(
     if blocker is None and not asked.allow_bad:
         blocker = fitness.bad(facts.catalog, pinned.version, machine.cards)
     return blocker or _as_pinned(pinned, machine)
+
+
+def _is_asked(pinned: PinnedDriver, asked: Request) -> bool:
+    return asked.takes(pinned.version) and asked.flavor == pinned.flavor
 
 
 def is_in_place(

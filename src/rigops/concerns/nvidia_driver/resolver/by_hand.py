@@ -127,7 +127,7 @@ def unsigned(machine: Machine, request: Request, signed: Sequence[str] = ()) -> 
     """`signed`: other versions that the sources have signed modules of."""
     known = "is not enrolled" if machine.has_key is False else "is not known to be enrolled"
     reason = f"Secure Boot is on, and the key that signs modules built here {known}"
-    fixes = [_enrolling(machine), "or switch Secure Boot off in the firmware"]
+    fixes = [enrolling(machine), "or switch Secure Boot off in the firmware"]
     if machine.manager == "apt":
         kernels = " and ".join(machine.own_kernels) or "any kernel"
         reason += (
@@ -144,11 +144,11 @@ def signed_note(machine: Machine) -> str:
     return (
         "Secure Boot is on and no key of this machine's own is enrolled: the modules are those "
         f"that the distribution built and signed for {' and '.join(machine.own_kernels)}, and the "
-        f"kernel is held with them; to have modules built here instead, {_enrolling(machine)}"
+        f"kernel is held with them; to have modules built here instead, {enrolling(machine)}"
     )
 
 
-def _enrolling(machine: Machine) -> str:
+def enrolling(machine: Machine) -> str:
     if machine.is_enrolling:
         return f"reboot, and {_CONSOLE} with the password that was given to mokutil"
     if machine.distribution == "ubuntu":

@@ -7,6 +7,8 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from packaging.specifiers import SpecifierSet
+
 from rigops.concerns.nvidia_driver.resolver import request
 from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
 from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request
@@ -14,6 +16,7 @@ from rigops.concerns.nvidia_driver.resolver.vault_sets import offers
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.inventory.spec import RigSpec
+from rigops.inventory.spec.model import DriverDeclaration
 from rigops.probe.package_names import RUN_FILE, is_driver, is_driver_tool
 from rigops.vault.directory import Directory
 from rigops.vault.pinned_set import index_text
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.record import PinnedDriver
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.vault_sets import VaultContents
-    from rigops.inventory.spec.model import DriverDeclaration, DriverSet, Flavor
+    from rigops.inventory.spec.model import DriverSet, Flavor
     from rigops.vault.pinned_set import PinnedPackage, PinnedSet
     from rigops.vault.store import Store
 
@@ -83,6 +86,7 @@ class DriverFacts:
     last_proven: PinnedSet | None = None
     rollback_target: PinnedSet | None = None  # of a rollback that has begun
     upgrade: bool = False
+    own_modules: str = ""  # the version of the owner's own modules: no other will do
 
     @cached_property
     def offers(self) -> Offers:
@@ -120,7 +124,12 @@ class DriverFacts:
 
     def request(self, driver: DriverDeclaration) -> Request:
         found = request.request(self.spec, driver, locked=self.locked, upgrade=self.upgrade)
-        return replace(found, set_=self.set_, tools=self.tools)
+        found = replace(found, set_=self.set_, tools=self.tools)
+        if not self.own_modules:
+            return found
+        exact = SpecifierSet(f"=={self.own_modules}")
+        only = DriverDeclaration("version", self.own_modules, exact)
+        return replace(found, driver=only, flavor="open")
 
 
 def installed_run_file(

@@ -159,7 +159,7 @@ return 0
 )
 
 
-def _card(catalog: Catalog, one: PciFunction) -> Card:
+def card_of(catalog: Catalog, one: PciFunction) -> Card:
     pci_id = f"{one.device:04x}"
     gpu = find_gpu(catalog, f"10de:{pci_id}").only or find_unlisted(catalog, one.device)
     return Card(one.address, pci_id, gpu)
@@ -200,7 +200,7 @@ def machine_of(
         distribution=system.id or "",
         release=system.version_id or "",
         manager=next((name for one, name in _MANAGERS.items() if one in packages.managers), None),
-        cards=tuple(_card(catalog, one) for one in pci.nvidia_gpus),
+        cards=tuple(card_of(catalog, one) for one in pci.nvidia_gpus),
         kernels=tuple(
             replace(
                 one,

@@ -188,4 +188,4 @@ def test_apt_is_to_install_no_driver_beside_it() -> None:
     assert "nvidia-container" not in text
     assert text.endswith("Pin: version *\nPin-Priority: -1\n")
     assert RUN_FILE not in text + pin.unattended(found)
-    assert modprobe.kernel_module(found) == "nvidia"
+    assert modprobe.kernel_module(found.packages) == "nvidia"

@@ -24,11 +24,13 @@ _MACHINE = replace(with_cards(NOBLE, "3090"), kernels=(Kernel(_KERNEL),), instal
 
 def _answer(machine: Machine, **pinned: Any) -> Resolution | Blocker | None:
     record = PinnedDriver(
-        version="535.171.04",
-        flavor="proprietary",
-        declared=identity(_SPEC),
-        packages=_PACKAGES,
-        **pinned,
+        **{
+            "version": "535.171.04",
+            "flavor": "proprietary",
+            "declared": identity(_SPEC),
+            "packages": _PACKAGES,
+            **pinned,
+        }
     )
     facts = DriverFacts(machine=machine, catalog=load(), spec=_SPEC)
     return still_pinned(record, facts, declared("535"))
@@ -45,6 +47,16 @@ def test_where_a_package_is_another_it_is_resolved_anew() -> None:
     other = {"nvidia-headless-535": "535.309.01-0ubuntu1"}
 
     assert _answer(replace(_MACHINE, installed=other)) is None
+
+
+def test_once_a_kernel_is_there_that_its_modules_do_not_build_for_it_is_resolved_anew() -> None:
+    newer = Kernel("6.1.0-53-amd64", version="6.1.187-1")
+    opened = replace(with_cards(NOBLE, "3090"), kernels=(newer,), installed=dict(_PACKAGES))
+    built = replace(newer, built=("535.171.04",))
+
+    assert _answer(opened, flavor="open") is None
+    assert isinstance(_answer(opened), Resolution)
+    assert isinstance(_answer(replace(opened, kernels=(built,)), flavor="open"), Resolution)
 
 
 def test_with_a_card_that_it_does_not_drive_it_is_refused() -> None:

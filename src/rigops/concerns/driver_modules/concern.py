@@ -1,0 +1,95 @@
+"""driver_modules: kernel modules that the owner supplies, chosen at boot by a kernel argument."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.concerns.driver_modules import NAME
+from rigops.inventory.spec.scalars import Key, text
+
+if TYPE_CHECKING:
+    from rigops.concerns.concern import HostRequest, Kept, ProvenHost
+    from rigops.facts.sections import SectionFact
+    from rigops.inventory.spec import RigSpec
+
+
+def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
+    from rigops.facts.sections import Pci
+
+    return (Pci,) if spec.p2p == "required" else ()
+
+
+def _deploy(spec: RigSpec) -> None:
+    from rigops.concerns.driver_modules.operations import driver_modules
+
+    driver_modules(spec)
+
+
+def _records() -> tuple[HostRecord, ...]:
+    from rigops.concerns.driver_modules import record
+
+    return (
+        HostRecord(
+            record.PATH,
+            "modules of your own that failed are tried again",
+            of_schema(record.SCHEMA),
+            f"sudo rm {record.PATH}",
+        ),
+    )
+
+
+def _provide(request: HostRequest) -> object:
+    from rigops.concerns.driver_modules.after_proof import stored
+
+    return stored(request)
+
+
+def _keep(host: ProvenHost) -> Kept:
+    from rigops.concerns.driver_modules.after_proof import keep
+
+    return keep(host)
+
+
+def _reboot_reasons(spec: RigSpec) -> Iterator[str]:
+    if spec.driver_modules is not None:
+        from rigops.concerns.driver_modules.operations import reboot_reasons
+
+        yield from reboot_reasons(spec)
+
+
+def _self_check(spec: RigSpec) -> Sequence[str]:
+    from rigops.hostside.packing import installed_at
+
+    return (installed_at("own_modules"), "check") if spec.driver_modules is not None else ()
+
+
+def _trial_failure(arguments: Collection[str], facts: Mapping[type[Any], Any]) -> str:
+    from rigops.concerns.driver_modules.decide import not_loaded
+    from rigops.facts.sections import OwnModules
+    from rigops.probe.sections.own_modules import ARGUMENT
+
+    return not_loaded(facts.get(OwnModules)) if ARGUMENT in arguments else ""
+
+
+DRIVER_MODULES: Final = Concern(
+    name=NAME,
+    keys=(
+        Key(
+            NAME,
+            "a folder, a git checkout or a .tar.gz of kernel modules on this machine",
+            text,
+            ("open_gpu_kernel_modules", "driver_module"),
+            stays_here=True,
+        ),
+    ),
+    deploy=_deploy,
+    facts=_facts,
+    records=_records,
+    reboot_reasons=_reboot_reasons,
+    self_check=_self_check,
+    trial_failure=_trial_failure,
+    provide=_provide,
+    keep=_keep,
+)
