@@ -123,9 +123,8 @@ def test_a_rig_that_was_rebuilt_says_what_is_not_as_it_was(rig: Rig) -> None:
     assert (gone["status"], gone["data"]["what"]) == ("fail", "card")
     assert gone["summary"].endswith(f"is gone; there at the baseline of {day}")
     first, second = (f"gpu {address}" for address in rig.cards[:2])
-    narrow = [one for one in rig.findings("pci.width") if one["subject"] == first]
-    told = narrow or [one for one in rig.findings("drift") if one["subject"] == first]
-    assert (told[0]["status"], "link x16 at the baseline" in told[0]["summary"]) == ("fail", True)
+    narrow = rig.one("drift", first)
+    assert (narrow["status"], narrow["data"]["was"], narrow["data"]["is"]) == ("fail", 16, 8)
     assert (
         rig.one("drift", second)["summary"]
         .partition(": ")[2]
