@@ -52,6 +52,12 @@ def unfit(tree: Tree, machine: Machine, catalog: Catalog) -> Blocker | None:
             f"{_KEY} needs apt and DKMS, and this machine ({machine.name}) has no apt",
             f"leave {_KEY} out here",
         )
+    if not machine.own_kernels:
+        return Blocker(
+            f"{_KEY} needs a kernel of this host to build for, and it has none in /lib/modules: it "
+            "runs with that of the machine around it",
+            f"declare {_KEY} for the machine itself",
+        )
     if machine.takes_signed_only:
         known = "is not enrolled" if machine.has_key is False else "is not known to be enrolled"
         return Blocker(
