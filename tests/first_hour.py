@@ -44,6 +44,11 @@ _VOLATILE: Final = (
     (re.compile(r"(?<=by )\S+@[^\s:,)]+(?=\))"), "me@laptop"),
     (re.compile(r"(?<=apply of )\S+@\S+(?=, )"), "me@laptop"),
     (re.compile(r"(?<=thread )[0-9]+(?= is in state)"), "1234"),
+    # A loaded machine has it wait elsewhere for a moment.
+    (
+        re.compile(r"is in state [RS](?:, waiting in \w+)?"),
+        "is in state S, waiting in hrtimer_nanosleep",
+    ),
     # What is left to do depends on when Ctrl-C came.
     (re.compile(r"(?<=shows )[0-9]+ notes?"), "7 notes"),
     (re.compile(r"write [0-9]+ new files(; change \S+)?"), "write 13 new files"),
