@@ -91,7 +91,7 @@ def _refuse(retracts: str | None, because: str | None, until: str | None) -> Non
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """`because` is None: to take back. `subject` None: of any."""
+    """`because` is None: to retract. `subject` None: of any."""
 
     check: str
     subject: str | None
@@ -109,7 +109,7 @@ class Decision:
     def carry_out(
         self, chosen: Sequence[Chosen], probe: Callable[[], Sequence[Examination]]
     ) -> None:
-        """What is taken back needs no look at the host."""
+        """A retraction needs no look at the host."""
         if len(chosen) != 1:
             raise several_hosts(self.option, chosen)
         if self.because is None:
