@@ -216,13 +216,14 @@ def _explain(word: str) -> None:
     from rigops.catalog import load
     from rigops.cli.examiner import find_check
 
-    story = next((one for one in load().stories if one.id == word), None)
+    stories = load().stories
+    story = next((one for one in stories if one.id == word), None)
     if story is not None:
         print_lines(f"{styled(story.id, bold=True)}  {story.title}")
         for paragraph in story.page:
             print_lines("", *wrapped(paragraph, text_width(), "  "))
         return
-    check = find_check(word, "--explain")
+    check = find_check(word, "--explain", [one.id for one in stories])
     print_lines(f"{styled(check.id, bold=True)}  {check.title}", "")
     print_lines(*wrapped(check.explanation, text_width(), "  "))
 

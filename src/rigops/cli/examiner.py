@@ -158,11 +158,12 @@ def known_of(name: str) -> tuple[Known, tuple[str, ...]]:
     return known, tuple(one.replace(home, "~") for one in troubles)
 
 
-def find_check(word: str, option: str) -> Check:
+def find_check(word: str, option: str, others: Iterable[str] = ()) -> Check:
+    """`others`: words that the option takes beside the checks."""
     for check in CHECKS:
         if check.id == word:
             return check
-    ids = sorted(check.id for check in CHECKS)
+    ids = sorted((*(check.id for check in CHECKS), *others))
     guess = did_you_mean(word, ids)
     raise usage_error(
         message="no such check",

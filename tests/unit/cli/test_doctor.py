@@ -252,6 +252,7 @@ def test_a_check_that_does_not_exist(rigops: Rigops, option: str) -> None:
 def test_an_explanation(rigops: Rigops) -> None:
     assert "/sys/kernel/iommu_groups" in rigops("doctor", "--explain", "iommu.mode").out
     assert "reseat the card" in rigops("doctor", "--explain", "bad-riser").out
+    assert "did you mean 'bad-riser'?" in rigops("doctor", "--explain", "bad-risr").err
 
 
 def test_the_printed_probe_is_the_probe(rigops: Rigops) -> None:
