@@ -1,7 +1,7 @@
 """Containers with cards while a host is changed: a reload of systemd must not take their cards.
 
 Its own rules for devices come into force again with each reload, and they lack what the runtime
-allowed behind its back. So systemd is told of these devices first. All units are told in one go:
+allowed behind its back. So systemd gets these devices first, of all units in one go:
 from 257 on each order to one of them may bring the rules of its neighbors into force.
 """
 
@@ -186,7 +186,7 @@ def require_kept(channel: HostChannel, told: Sequence[GpuContainer]) -> None:
 
 
 def _at_risk(channel: HostChannel, told: Sequence[GpuContainer]) -> list[GpuContainer]:
-    """By what systemd was told. An open proves nothing: from 257 on it cuts some time later."""
+    """By the rules that systemd holds. An open proves nothing: from 257 on it cuts some time later."""
     units = {one.unit for one in told}
     return [one for one in find(channel) if one.unit in units and one.devices]
 

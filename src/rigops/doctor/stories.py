@@ -1,4 +1,4 @@
-"""Findings that one cause explains, told together: the cause first, its effects with it."""
+"""Findings that one cause explains, shown together: the cause first, its effects with it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PortsAbove = Callable[[str], Collection[str]]  # by the address of a card
 
 @dataclass(frozen=True)
 class Story:
-    """Findings are meant by their places in the list that it was told of."""
+    """Findings are meant by their places in the list that they were found in."""
 
     id: str
     title: str

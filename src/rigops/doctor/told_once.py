@@ -1,4 +1,4 @@
-"""A change since the baseline that another check fails or warns about is told by that one."""
+"""A change since the baseline that another check fails or warns about is shown by that one."""
 
 from __future__ import annotations
 

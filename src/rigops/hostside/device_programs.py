@@ -3,7 +3,7 @@
     device_programs /system.slice/docker-….scope…
 
 On cgroup v2 a device is allowed if every program that is attached says so. The runtime of a
-container attaches one, and so does systemd, which makes it anew from its own list at a reload. The
+container attaches one, and so does systemd, which makes it again from its own list at a reload. The
 programs are read and evaluated here: no open is tried, so nothing is asked of the driver. This text
 has no single quotes, since it is an argument of python3 within a text that has them around it.
 """

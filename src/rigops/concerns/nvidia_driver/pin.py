@@ -5,7 +5,7 @@ counts for nothing, unless a later one forbids all others; and a name means the 
 only, unless `:any` follows. unattended-upgrades matches its regular expressions from the beginning
 of a name to wherever they end, and a foreign architecture is part of the name (`libcuda1:i386`).
 
-Where it ends, a person is told which driver apt would choose without it.
+Where it ends, apply says which driver apt would choose without it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def reload(examined: Examined) -> Finding | list[Finding]:
     """Containers keep their cards when systemd reloads.
 
     Compares, for each running container that sees a card, the devices that its runtime allows with
-    those that systemd was told of. A device that systemd was not told of is a warning: it goes with
+    those that systemd knows of. A device that systemd does not know of is a warning: it goes with
     the next reload. A container that has lost its cards already is left to `container.cut`.
     """
     return _each(examined, _reload, "keep their cards when systemd reloads")
@@ -109,7 +109,7 @@ def _reload(examined: Examined, found: GpuCgroups, unit: GpuUnit) -> Finding | N
     if not unit.is_readable and not unit.told:
         return Finding(
             "warn",
-            f"systemd was told of none of its cards: a reload takes them ({found.unread})",
+            f"systemd knows of none of its cards: a reload takes them ({found.unread})",
             _evidence(unit),
             subject=_subject(unit),
             why=_WHY,

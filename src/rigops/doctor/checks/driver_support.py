@@ -79,8 +79,8 @@ def after_reboot(examined: Examined) -> Finding:
 
     Where another kernel boots next, compares the version of its NVIDIA module (modinfo, DKMS) with
     the declared driver, or without a declaration with the loaded one. Another version is a
-    warning: the next reboot, whoever asks for it, changes the driver. drv.dkms tells of a kernel
-    without a module, drv.mismatch of the running one.
+    warning: the next reboot changes the driver. drv.dkms judges a kernel without a module,
+    drv.mismatch the running one.
     """
     snapshot = examined.snapshot
     running, upcoming = next_boot.running(snapshot), next_boot.next_kernel(snapshot)

@@ -74,7 +74,7 @@ class Flow:
             self._send()
 
     def go_on(self) -> None:
-        """Replace what has arrived. If all has, the stream ran dry, and the count begins anew."""
+        """Replace what has arrived. If all has, the stream ran dry, and the count begins again."""
         for _ in range(_AHEAD):
             event = self._under_way[0]
             self._source.use()
