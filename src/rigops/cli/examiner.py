@@ -110,6 +110,8 @@ class Examiner:
             return report
         snapshot = HostSnapshot(bundle)
         known, troubles = known_of(collected.known_as)
+        if collected.source == "bundle" and _is_older(bundle, known.baseline):
+            known = replace(known, baseline=None)
         choose_driver = chooser(bundle, catalog, collected.spec, locked)
         found = examine(
             snapshot,
@@ -139,6 +141,10 @@ class Examiner:
             else "",
             baseline_at=known.baseline.at if known.baseline else None,
         )
+
+
+def _is_older(bundle: Bundle, earlier: baseline.Baseline | None) -> bool:
+    return earlier is not None and (bundle.collected_at or earlier.at) < earlier.at
 
 
 def known_of(name: str) -> tuple[Known, tuple[str, ...]]:

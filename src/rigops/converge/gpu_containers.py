@@ -186,7 +186,7 @@ def require_kept(channel: HostChannel, told: Sequence[GpuContainer]) -> None:
 
 
 def _at_risk(channel: HostChannel, told: Sequence[GpuContainer]) -> list[GpuContainer]:
-    """By the rules that systemd holds. An open proves nothing: from 257 on it cuts some time later."""
+    """By the rules that systemd holds. An open proves nothing: from 257 on it cuts later."""
     units = {one.unit for one in told}
     return [one for one in find(channel) if one.unit in units and one.devices]
 

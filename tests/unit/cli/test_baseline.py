@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import stat
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -124,6 +125,10 @@ def test_a_bundle_is_a_baseline_of_the_host_that_is_named(rigops: Rigops, tmp_pa
     stored = baseline.read("threadripper")
     assert stored is not None
     assert stored.at == "2026-11-23T13:29:35Z"
+
+    baseline.write(replace(stored, at="2026-11-24T00:00:00Z"))
+    older = rigops("doctor", "threadripper", "--from", bundle, "--only", "drift", "--json").json()
+    assert [one["status"] for one in older["hosts"][0]["findings"]] == ["skipped"]
 
 
 def test_a_damaged_record_is_named_and_everything_else_is_judged(host: Host) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
-from rigops.doctor.views.changes import SECTION, changes, is_older, is_other_machine, missing
+from rigops.doctor.views.changes import SECTION, changes, is_other_machine, missing
 from rigops.doctor.views.observed import NEEDS, observed
 
 if TYPE_CHECKING:
@@ -37,13 +37,11 @@ def drift(examined: Examined) -> Finding | list[Finding]:
     """
     was = examined.baseline
     if was is None:
-        return Finding("skipped", "there is no baseline of this host", why=_TAKE)
+        return Finding("skipped", "there is no earlier baseline of this host", why=_TAKE)
     now = observed(examined)
     if is_other_machine(was, now):
         summary = f"the baseline of {was.day} is of another machine, so nothing is compared"
         return Finding("unknown", summary, why=_OTHER, fix=fix_by_hand(_TAKE))
-    if is_older(examined, was):
-        return Finding("skipped", f"collected before the baseline of {was.day}")
     found = [_finding(one, was) for one in changes(examined)]
     if lacking := missing(was, now):
         left = len(lacking) - _SHOWN

@@ -40,7 +40,9 @@ def end_of_life(examined: Examined) -> Finding:
     name = versions.branch_of(version)
     evidence = driver_state.loaded(examined).evidence
     branch = find_branch(examined.catalog, name)
-    today = _day(examined.snapshot.collected_at)
+    collected = _day(examined.snapshot.collected_at)
+    # No clock is right that is behind the catalog.
+    today = collected and max(collected, examined.catalog.as_of)
     if branch is None or not branch.end_of_life or not today:
         why = f"how long driver branch {name} gets fixes is not known"
         return Finding("unknown", why, evidence)

@@ -83,17 +83,11 @@ def is_other_machine(baseline: Baseline, now: Baseline) -> bool:
     return None not in {baseline.board, now.board} and baseline.board != now.board
 
 
-def is_older(examined: Examined, baseline: Baseline) -> bool:
-    """A bundle of before."""
-    at = examined.snapshot.collected_at
-    return at is not None and at < baseline.at
-
-
 @once
 def changes(examined: Examined) -> tuple[Change, ...]:
-    """None where the baseline is of another machine, or newer."""
+    """None where the baseline is of another machine."""
     was, now = examined.baseline, observed(examined)
-    if was is None or is_other_machine(was, now) or is_older(examined, was):
+    if was is None or is_other_machine(was, now):
         return ()
     return (
         *_cards(examined, was, now),
@@ -502,11 +496,11 @@ def _by_rate(count: int, minutes: float | None) -> Status:
 
 
 def _minutes(examined: Examined) -> float | None:
-    """Since the baseline, or since the start where that was later."""
+    """Since the baseline, or since the start where that was later, or a clock was wrong."""
     was, at = examined.baseline, examined.snapshot.collected_at
     uptime = examined.snapshot[BOOT].or_empty.uptime_s
     passed = _seconds(was.at, at) if was and at else None
-    known = [one for one in (uptime, passed) if one is not None]
+    known = [one for one in (uptime, passed) if one is not None and one >= 0]
     return min(known) / 60 if known else None
 
 
