@@ -302,7 +302,7 @@ def _of_item(kind: str, value: Any) -> str:
     return ""
 
 
-def every_way(pattern: AnyPattern) -> list[str]:
+def every_way(pattern: re.Pattern[str]) -> list[str]:
     """Texts of it: each branch is in one, and what may be left out is left out of another."""
     return [one for one in _ways_of_all(parsed(pattern)) if pattern.search(one)]
 
