@@ -98,7 +98,7 @@ SHARDS = (
     Shard(
         PROPERTIES,
         15,
-        ("src/rigops/probe", "src/rigops/inventory", "src/rigops/doctor"),
+        ("src/rigops/probe", "src/rigops/inventory", "src/rigops/doctor", "src/rigops/catalog"),
         ("tests/unit",),
         EVERY_CORE,
         lambda: None,

@@ -302,6 +302,33 @@ def _of_item(kind: str, value: Any) -> str:
     return ""
 
 
+def every_way(pattern: re.Pattern[str]) -> list[str]:
+    """Texts of it: each branch is in one, and what may be left out is left out of another."""
+    return [one for one in _ways_of_all(parsed(pattern)) if pattern.search(one)]
+
+
+def _ways_of_all(items: Any) -> list[str]:
+    every = [_ways(str(kind), value) for kind, value in items]
+    least = "".join(min(ways, key=len) for ways in every)
+    made = [""]
+    for ways in every:
+        made = [made[0] + way for way in ways] + [one + ways[0] for one in made[1:]]
+    return [*made, least]
+
+
+def _ways(kind: str, value: Any) -> list[str]:
+    if kind in {"MAX_REPEAT", "MIN_REPEAT"}:
+        low = int(value[0])
+        return [one * max(1, low) for one in _ways_of_all(value[2])] + [""] * (low == 0)
+    if kind == "SUBPATTERN":
+        return _ways_of_all(value[3])
+    if kind == "BRANCH":
+        return [one for way in value[1] for one in _ways_of_all(way)]
+    if kind == "IN" and str(value[0][0]) == "LITERAL":
+        return [chr(value[0][1])]
+    return [_of_item(kind, value)]
+
+
 def _member(kind: str, value: Any) -> str:
     if kind == "ANY":
         return "a"

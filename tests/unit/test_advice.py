@@ -36,7 +36,8 @@ def advice(text: str) -> list[str]:
 
 def texts_of(program: Path) -> Iterator[str]:
     """Its strings, with * in place of what is put into them."""
-    for node in ast.walk(ast.parse(program.read_text(encoding="utf-8"))):
+    text = program.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)) if "systemctl" in text else ():
         if isinstance(node, ast.JoinedStr):
             parts = (one.value if isinstance(one, ast.Constant) else "*" for one in node.values)
             yield "".join(map(str, parts))
@@ -71,11 +72,15 @@ def test_other_words_on_systemd_are_not(text: str) -> None:
     assert advice(text) == []
 
 
-@pytest.mark.parametrize("path", [*PAGES, *DATA], ids=lambda path: path.name)
-def test_no_page_and_no_entry_of_the_catalog_advises_a_reload(path: Path) -> None:
-    found = advice(path.read_text(encoding="utf-8"))
+def test_no_page_and_no_entry_of_the_catalog_advises_a_reload() -> None:
+    found = {
+        (path.name, one)
+        for path in (*PAGES, *DATA)
+        if path.name not in EXPLAINS
+        for one in advice(path.read_text(encoding="utf-8"))
+    }
 
-    assert path.name in EXPLAINS or found == []
+    assert found == set()
 
 
 def test_no_text_of_a_finding_or_a_plan_advises_a_reload() -> None:

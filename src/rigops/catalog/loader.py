@@ -126,9 +126,10 @@ class Catalog:
         return _open(self._directory / "drivers.toml")
 
     def entries(self, table: Table[E]) -> tuple[E, ...]:
+        if self._additions:
+            return _merged(table, getattr(_shipped(), table.name), self._additions)
         path = self._directory / f"{table.name}.toml"
-        own = _merged(table, (), self._branches if table.name == "drivers" else _open(path))
-        return _merged(table, own, self._additions) if self._additions else own
+        return _merged(table, (), self._branches if table.name == "drivers" else _open(path))
 
     @property
     def file_of_own_lines(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from functools import lru_cache
@@ -74,16 +74,22 @@ def find_gpu(catalog: Catalog, name_or_pci_id: str) -> Match:
     """Find a card: exact model, then alias, then PCI device id, then part of the model name."""
     wanted = _plain(name_or_pci_id)
     pci_id = _PCI_ID.fullmatch(name_or_pci_id.strip().lower())
-    tests: tuple[Callable[[Gpu], bool], ...] = (
-        lambda gpu: wanted == _plain(gpu.name),
-        lambda gpu: wanted in map(_plain, gpu.aliases),
-        lambda gpu: pci_id is not None and pci_id[1] in gpu.pci_ids,
-        lambda gpu: bool(wanted) and wanted in _plain(gpu.name),
-    )
-    for fits in tests:
-        if found := tuple(gpu for gpu in catalog.gpus if fits(gpu)):
-            return Match(found)
-    return Match(())
+    by_name, by_alias, by_id = _gpus_by_what_names_them(catalog)
+    found = by_name.get(wanted) or by_alias.get(wanted) or (pci_id and by_id.get(pci_id[1]))
+    if not found and wanted:
+        found = tuple(gpu for name, gpus in by_name.items() if wanted in name for gpu in gpus)
+    return Match(found or ())
+
+
+@lru_cache(maxsize=4)
+def _gpus_by_what_names_them(catalog: Catalog) -> tuple[dict[str, tuple[Gpu, ...]], ...]:
+    """By name, alias and device id: doctor looks up every card of a host for most of its checks."""
+    found: tuple[dict[str, tuple[Gpu, ...]], ...] = ({}, {}, {})
+    for gpu in catalog.gpus:
+        named = ({_plain(gpu.name)}, {*map(_plain, gpu.aliases)}, gpu.pci_ids)
+        for gpus, names in zip(found, named, strict=True):
+            gpus.update({name: (*gpus.get(name, ()), gpu) for name in names})
+    return found
 
 
 def similar_names(catalog: Catalog, name: str) -> tuple[str, ...]:

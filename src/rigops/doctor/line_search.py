@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import accumulate, chain, islice, pairwise
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -79,11 +80,13 @@ def texts_of(snapshot: HostSnapshot) -> list[Text]:
     """A paste is searched as it is: its recognized outputs are pieces of it."""
     sections = (PASTED,) if PASTED.name in snapshot.bundle.sections else SOURCES
     answers = ((one.name, snapshot.bundle.sections.get(one.name)) for one in sections)
-    return [Text(name, answer.text) for name, answer in answers if answer]
+    return [Text(name, answer.text) for name, answer in answers if answer and answer.text]
 
 
 def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[KnownLine, list[Hit]]]:
     """By the name of the row; `unless` is heeded."""
+    if not texts:
+        return {}
     wrapped = [Text(one.section, _joined(one.whole)) for one in texts if one.section == PASTED.name]
     letters = _letters_in((*texts, *wrapped))
     hits = {}
@@ -123,9 +126,12 @@ def _letters_in(texts: Iterable[Text]) -> str:
 
 
 def _may_be_in(letters: str, word: str) -> bool:
-    return word in letters or (
-        not word.isalpha() and all(run in letters for run in _RUN.findall(word))
-    )
+    return word in letters or (not word.isalpha() and all(run in letters for run in _runs_of(word)))
+
+
+@cache  # the words of the catalog
+def _runs_of(word: str) -> tuple[str, ...]:
+    return tuple(_RUN.findall(word))
 
 
 def _hits(sought: SoughtLine, words: Sequence[str], texts: Iterable[Text]) -> list[Hit]:

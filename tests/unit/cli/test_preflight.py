@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops import __version__
+from rigops.hostside.packing import pack
 from rigops.record import journal
 from rigops.record.proven import FailedProof
 from rigops.transport import Result, TransportError
@@ -26,7 +27,6 @@ from tests.unit.preflight.hosts import (
     pair,
     said,
 )
-from tests.unit.preflight.rigs import pack
 
 if TYPE_CHECKING:
     from rigops.transport import ScriptResult, Target

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from rigops.catalog import lookup
 from rigops.doctor.finding import Finding
 from rigops.doctor.registry import CHECKS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -60,7 +59,5 @@ def _watched(check: Check) -> Callable[[Examined], list[Finding]]:
     return watched
 
 
-# Each check finds the cards anew, to be seen at it; their names stay the same.
-vars(lookup)["_plain"] = cache(lookup._plain)
 for _check in CHECKS:
     object.__setattr__(_check, "run", _watched(_check))

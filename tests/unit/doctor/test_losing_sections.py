@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
 
 CUT_OFF = 141
+EXAMPLES = min(200, settings().max_examples // 3)  # each is a whole rig
 RIGS: Mapping[str, Bundle] = {
     **{name: recorded.rig(name) for name in recorded.NAMES},
     "answers": answers.bundle(answers.BROKEN),
@@ -72,7 +73,7 @@ def test_one_lost_section_turns_no_failure_into_health(name: str) -> None:
 
 @pytest.mark.parametrize("name", RIGS)
 @given(lost=st.sets(st.sampled_from(SECTIONS)))
-@settings(max_examples=25)
+@settings(max_examples=EXAMPLES)
 def test_lost_sections_turn_no_failure_into_health(name: str, lost: set[str]) -> None:
     bundle = RIGS[name]
     kept = {section: one for section, one in bundle.sections.items() if section not in lost}
@@ -82,7 +83,7 @@ def test_lost_sections_turn_no_failure_into_health(name: str, lost: set[str]) ->
 
 @pytest.mark.parametrize("name", RIGS)
 @given(cut=st.sampled_from(SECTIONS), share=st.floats(0, 1))
-@settings(max_examples=40)
+@settings(max_examples=EXAMPLES)
 def test_a_section_that_was_cut_off_turns_no_failure_into_health(
     name: str, cut: str, share: float
 ) -> None:
@@ -95,7 +96,7 @@ def test_a_section_that_was_cut_off_turns_no_failure_into_health(
 
 @pytest.mark.parametrize("name", RIGS)
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=EXAMPLES)
 def test_rubbish_and_swapped_fields_never_raise(name: str, data: st.DataObject) -> None:
     bundle = RIGS[name]
     section = data.draw(st.sampled_from(sorted(bundle.sections)))

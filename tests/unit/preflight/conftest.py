@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.hostside.packing import pack
 from tests.lab.silicon.cuda import build
-from tests.unit.preflight.rigs import DRIVER, Rig, pack
+from tests.unit.preflight.rigs import DRIVER, Rig
 
 if TYPE_CHECKING:
     from pathlib import Path

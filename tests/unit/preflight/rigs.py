@@ -8,11 +8,10 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from rigops.hostside import packing
+from rigops.hostside.packing import pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 DRIVER = "535.261.03"
 ADDRESSES = ("0000:0a:00.0", "0000:0b:00.0", "0000:41:00.0", "0000:61:00.0")
 SMALL = (4 << 10, 1 << 20)
-pack = cache(packing.pack)  # it takes a tenth of a second, and most tests need it
 TOPOLOGY = "\tGPU0\tGPU1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n"
 
 

@@ -14,10 +14,11 @@ from rigops.hostside.p2p.collectives import ArmFound, judge_arm, judge_arms, sum
 from rigops.hostside.p2p.nccl import candidates, own_names, remove_new, version_text, writers
 from rigops.hostside.p2p.verdict import pattern
 from rigops.hostside.p2p.watched import Ended
+from rigops.hostside.packing import pack
 from tests.lab.silicon.cuda import build
 from tests.shards import PREFLIGHT
 from tests.unit.hostside.trees import oldest_python
-from tests.unit.preflight.rigs import ADDRESSES, SMALL, pack
+from tests.unit.preflight.rigs import ADDRESSES, SMALL
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops.hostside.p2p import watched
+from rigops.hostside.packing import pack
 from rigops.preflight.payload import Above, Port, Slot, read_answer
 from tests.shards import PREFLIGHT
 from tests.unit.hostside.trees import oldest_python
-from tests.unit.preflight.rigs import ADDRESSES, DRIVER, TOPOLOGY, Rig, Run, pack
+from tests.unit.preflight.rigs import ADDRESSES, DRIVER, TOPOLOGY, Rig, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

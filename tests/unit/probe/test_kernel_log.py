@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe.kernel_log.parser import MOST_EVENTS, MOST_LINES, parse
@@ -419,7 +419,6 @@ def test_twice_the_log_takes_twice_the_time(text: Callable[[int], str]) -> None:
     assert slow_growth(parse, text, 128 * 1024) is None
 
 
-@settings(max_examples=200)
 @given(
     st.sampled_from(sorted(ROWS)),
     st.integers(0, 3000),

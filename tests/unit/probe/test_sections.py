@@ -270,7 +270,7 @@ def test_rigops_state() -> None:
 
 
 @pytest.mark.parametrize("section", [*SECTIONS, *PASTED], ids=lambda section: section.name)
-@settings(max_examples=settings().max_examples // 4)
+@settings(max_examples=settings().max_examples // 3)
 @given(text=st.text(), cut=st.integers(0, 4000), at=st.integers(0, 4000), letter=st.characters())
 def test_no_text_makes_a_parser_raise(
     section: object, text: str, cut: int, at: int, letter: str

@@ -6,6 +6,7 @@ in the folder of the concern that it belongs to.
 
 from __future__ import annotations
 
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
@@ -42,7 +43,15 @@ _packing = Lock()
 
 
 def pack(name: str, *, root: Path = PACKAGE) -> Packed:
-    """Join the program with all it includes. `root` is the folder of the package rigops."""
+    """Join the program with all it includes. `root` is the folder of the package rigops.
+
+    That of this process is joined once, however many hosts get it.
+    """
+    with _packing:
+        return _of_ours(name) if root == PACKAGE else _joined(name, root)
+
+
+def _joined(name: str, root: Path) -> Packed:
     places = [f"{folder}/{name}.{ending}" for folder in _FOLDERS for ending in ("py", "sh")]
     found = [path for place in places for path in sorted(root.glob(place))]
     if len(found) != 1:
@@ -54,7 +63,11 @@ def pack(name: str, *, root: Path = PACKAGE) -> Packed:
             )
         )
     (path,) = found
-    with _packing:
-        if path.suffix == ".py":
-            return Packed(name, python.join(name, path, root))
-        return Packed(name, shell.join(name, path, root / "hostside"))
+    if path.suffix == ".py":
+        return Packed(name, python.join(name, path, root))
+    return Packed(name, shell.join(name, path, root / "hostside"))
+
+
+@cache
+def _of_ours(name: str) -> Packed:
+    return _joined(name, PACKAGE)

@@ -20,7 +20,7 @@ from tests.unit.probe import answers
 from tests.unit.probe.bundles.redacting import changed_by_redaction, without_names
 from tests.unit.probe.secrets import HIDDEN, KEPT, KEY_BLOCK, MIXED, SECRET
 
-EXAMPLES = settings().max_examples // 4  # each is a whole rig, judged twice
+EXAMPLES = settings().max_examples // 3  # each is a whole rig, judged twice
 CARD = "GPU-6f1c9f0e-2a41-8c55-0e3a-6b7b1e1f2d3c"
 REPORT = Path(__file__).parents[3] / "fixtures/bundles/nvidia-bug-report.log"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
 
 IN_THE_SHARD = settings().max_examples > 1000
-EXAMPLES = 10_000 if IN_THE_SHARD else 100
+EXAMPLES = 10_000 if IN_THE_SHARD else 30
 
 XID = "NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python3, GPU has fallen off the bus.\n"
 

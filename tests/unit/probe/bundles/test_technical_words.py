@@ -55,7 +55,6 @@ def bundles() -> Iterator[tuple[str, Bundle]]:
     yield "programs", changed(pasted.SAMPLES.items())
     report = FIXTURES / "bundles/nvidia-bug-report.log"
     yield report.name, bug_report.read([report.read_bytes()], host="x")
-    yield from of_files(OURS)
 
 
 def of_files(folders: Iterable[tuple[Path, str]]) -> Iterator[tuple[str, Bundle]]:
@@ -69,14 +68,14 @@ def of_files(folders: Iterable[tuple[Path, str]]) -> Iterator[tuple[str, Bundle]
         yield " ".join(file.name for _, file in files), changed(texts)
 
 
-REAL = pytest.mark.shard(PROPERTIES)
-
-
 @pytest.mark.parametrize(
     "bundle",
     [
         *(pytest.param(one, id=name) for name, one in bundles()),
-        *(pytest.param(one, id=name, marks=REAL) for name, one in of_files(OF_THE_CORPUS)),
+        *(
+            pytest.param(one, id=name, marks=pytest.mark.shard(PROPERTIES))
+            for name, one in (*of_files(OURS), *of_files(OF_THE_CORPUS))
+        ),
     ],
 )
 def test_the_verdict_stays_where_every_word_is_the_name_of_a_user(bundle: Bundle) -> None:

@@ -68,8 +68,7 @@ class Offers:
 
     def at(self, name: str, version: str) -> Offer | None:
         """Of this package the newest build of NVIDIA's version; the last of them is the newest."""
-        found = [one for one in self.named(name) if one.upstream == version]
-        return found[-1] if found else None
+        return self._newest.get((name, version))
 
     def exactly(self, name: str, version: str) -> Offer | None:
         """`version`: the package's own."""
@@ -91,6 +90,10 @@ class Offers:
         for one in self.every:
             found[one.name] += (one,)
         return found
+
+    @cached_property
+    def _newest(self) -> Mapping[tuple[str, str | None], Offer]:
+        return {(one.name, one.upstream): one for one in self.every}
 
     @cached_property
     def _by_provided(self) -> Mapping[str, tuple[Offer, ...]]:
