@@ -9,11 +9,13 @@ from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.examined import once
-from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import board, proof
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.line_search import is_in, texts_of
+from rigops.doctor.views import board, pcie, proof
 from rigops.doctor.views.cards import judge_answering
 from rigops.numbers import whole
 from rigops.probe import address as addresses
+from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
@@ -44,6 +46,18 @@ _NO_WINDOW = re.compile(r"<ignored>|<unassigned>")
 _OLD_VBIOS = (
     "A VBIOS whose sizes end at 256 MB (bar1.capability) needs the maker's VBIOS update first"
 )
+_GUEST = (
+    r"Hypervisor detected|DMI: (?:QEMU|VMware|Xen|Red Hat KVM)|Hardware name: (?:QEMU|VMware|Xen)"
+    r"|Standard PC \(|QEMU Virtual|VMware Virtual|@[a-z0-9-]{0,20}(?:vm|guest)[0-9]{0,3}:"
+    r"|(?i:\b(?:in|inside|on|of) (?:the|a|my|each|every) (?:\w{3,8} )?(?:vm|guest|virtual "
+    r"machine)\b)"
+)
+_MORE_SPACE = (
+    "in a virtual machine: give it UEFI firmware and more 64-bit address space than all its cards "
+    "have memory: QEMU, libvirt, Proxmox: q35 with OVMF, `-cpu host,host-phys-bits=on` and "
+    "`-fw_cfg name=opt/ovmf/X-PciMmio64Mb,string=262144` (1048576 for several large cards); ESXi: "
+    "EFI, pciPassthru.use64bitMMIO = TRUE and pciPassthru.64bitMMIOSizeGB"
+)
 _REALLOC = "Where it still has no room, try the kernel argument pci=realloc=on"
 _SHOWN: Final = 3
 _WHY_NO_ROOM = "Without this window the driver cannot start the card: the firmware found no room."
@@ -68,8 +82,8 @@ class _Window:
 
 @Check(
     "bar1.size",
-    needs=(PCI, FIRMWARE, KERNEL_LOG, SMI, *proof.NEEDS),
-    fixes=("bios",),
+    needs=(BOOT, PCI, FIRMWARE, KERNEL_LOG, SMI, *proof.NEEDS),
+    fixes=("bios", "hands"),
     cause_rank=94,
 )
 def size(examined: Examined) -> list[Finding]:
@@ -87,6 +101,16 @@ def size(examined: Examined) -> list[Finding]:
         "BAR1",
         Finding("ok", "every card's whole memory is in its BAR1"),
     )
+
+
+@once
+def more_space_of_a_guest(examined: Examined) -> Fix | None:
+    """A virtual machine gets its address space from its host, and has no setup of its own."""
+    snapshot = examined.snapshot
+    is_guest = pcie.is_virtual_machine(snapshot) or (
+        snapshot.bundle.paste is not None and is_in(_GUEST, texts_of(snapshot))
+    )
+    return fix_by_hand(_MORE_SPACE) if is_guest else None
 
 
 @once
@@ -122,13 +146,15 @@ def _judge(examined: Examined, card: Card) -> Finding:
     status, summary, why = _opinion(examined, window)
     steps = board.steps(examined, "above-4g", "resizable-bar")
     more = _OLD_VBIOS if window.size else f"{_REALLOC}. {_OLD_VBIOS}"
+    in_the_setup = Fix(kind="bios", text=f"{steps}. {more}")
+    in_a_guest = more_space_of_a_guest(examined) if window.size == 0 else None
     found = Finding(
         status,
         f"{card.name}: {summary}",
         window.evidence,
         subject=card.subject,
         why=why,
-        fix=Fix(kind="bios", text=f"{steps}. {more}") if status in {"fail", "warn"} else None,
+        fix=(in_a_guest or in_the_setup) if status in {"fail", "warn"} else None,
     )
     return proof.outranked(examined, found, costs=why) if window.size else found
 

@@ -19,6 +19,7 @@ from rigops.doctor.views.cards import answers, subject_of
 from rigops.probe.address import normal
 from rigops.probe.kernel_log.events import OFF_THE_BUS, count
 from rigops.probe.lost_cards import ADVICE
+from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -49,17 +50,23 @@ _SEEK: Final = (
     "reseat the card, its riser and its power plugs, then try another driver branch (`rigops "
     "drivers` shows which are good)"
 )
+_OF_A_GUEST: Final = (
+    "in a virtual machine: UEFI firmware (OVMF, EFI), a q35 machine, the host's CPU type, all "
+    "functions of the card, and a 64-bit window that holds its memory (ESXi: "
+    "pciPassthru.use64bitMMIO = TRUE); a driver of vGPU for vGPU alone. Then switch the host off "
+    "and on, since the card may have come back broken from its last guest"
+)
 _NO_ROOM: Final = "one of its windows (BAR) has no room in the address space"
 _MAKE_ROOM: Final = (
     "switch on Above 4G Decoding in the BIOS (see bar1.size), then try the kernel argument "
-    "pci=realloc=on; in a virtual machine give it more 64-bit address space"
+    "pci=realloc=on"
 )
 
 
 @Check(
     "gpu.init",
     needs_gpu=False,
-    needs=(*views.COUNTS_CARDS, NVIDIA_VERSION, KERNEL_LOG_PREVIOUS, KERNEL_LOG),
+    needs=(*views.COUNTS_CARDS, BOOT, NVIDIA_VERSION, KERNEL_LOG_PREVIOUS, KERNEL_LOG),
     fixes=("hands",),
     cause_rank=115,
 )
@@ -109,7 +116,7 @@ def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Find
     meaning = "; ".join(one.meaning for one in known) or (
         "the code is not documented" if first else "the log has no code"
     )
-    fix, why = _fix(known), _WHY
+    fix, why = _fix(known, in_a_guest=bool(bar1.more_space_of_a_guest(examined))), _WHY
     if cause := _cause(examined, subject, now, is_unknown=bool(first and not known)):
         why = f"{_WHY} The code alone: {meaning}." if first else _WHY
         meaning, fix = cause.meaning, cause.fix
@@ -157,7 +164,8 @@ def _cause(
             cited = driver_state.cited([entry])
             return _Cause("it has fallen off the bus", fix_by_hand(ADVICE), cited, "xid")
     if lines := bar1.without_room(examined).get(address):
-        return _Cause(_NO_ROOM, fix_by_hand(_MAKE_ROOM), driver_state.cited(lines[:1]), "bar1.size")
+        fix = bar1.more_space_of_a_guest(examined) or fix_by_hand(_MAKE_ROOM)
+        return _Cause(_NO_ROOM, fix, driver_state.cited(lines[:1]), "bar1.size")
     other = explaining(examined, "gpu.init") if is_unknown else None
     return _by_line(other) if other else None
 
@@ -196,9 +204,10 @@ def _code(message: str) -> tuple[str, str]:
     return (first or "").lower(), f"0x{number:02x}" if second else ""
 
 
-def _fix(known: Sequence[InitCode]) -> Fix:
+def _fix(known: Sequence[InitCode], *, in_a_guest: bool) -> Fix:
     """The reason says more than the place."""
-    return fix_by_hand(next((one.remedy for one in reversed(known) if one.remedy), _SEEK))
+    remedy = next((one.remedy for one in reversed(known) if one.remedy), _SEEK)
+    return fix_by_hand(f"{_OF_A_GUEST}. If it stays: {remedy}" if in_a_guest else remedy)
 
 
 def _complaint(examined: Examined) -> tuple[Evidence, ...]:
