@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.line_search import is_in, texts_of
 from rigops.doctor.views import driver_advice, driver_state, modules_on_disk, next_boot
 from rigops.doctor.views.driver_state import numbers
 from rigops.probe.sections.dkms import SECTION as DKMS
@@ -37,6 +38,7 @@ _API = re.compile(
 )
 _NUMBER = re.compile(r"\b[1-9][0-9]{2}\.[0-9]{2,3}(?:\.[0-9]{2,3})?\b")
 _OF_MODULE = re.compile(r"kernel module (?:has the )?version ([0-9.]+[0-9])")
+_IN_CONTAINER = r"(?i:\b(?:docker|podman|dockerfile|containers?|kubectl|pods?|toolbox|distrobox)\b)"
 _WHY = (
     "The kernel keeps the module it has loaded until it is unloaded, while an update replaces the "
     "files at once. Programs that find libraries of another version than the module fail."
@@ -213,6 +215,13 @@ def _fix(examined: Examined, installed: set[str]) -> Fix:
 
 
 def _by_hand(snapshot: HostSnapshot) -> Fix:
+    if snapshot.bundle.paste is not None and is_in(_IN_CONTAINER, texts_of(snapshot)):
+        return fix_by_hand(
+            "`nvidia-smi` on the host decides. It fails there too: reboot the host and start the "
+            "containers again. It works there: the image has driver libraries of its own "
+            "(libnvidia-*, libcuda1, cuda-drivers; or copies and mounts of the host's, "
+            "LD_LIBRARY_PATH): remove them, and let nvidia-container-toolkit mount the host's"
+        )
     holders = snapshot[PROCESSES].or_empty.holders
     sees_all = snapshot[PROCESSES].is_complete and not snapshot[PROCESSES].without_root
     if holders == () and sees_all:
@@ -225,7 +234,9 @@ def _by_hand(snapshot: HostSnapshot) -> Fix:
     using = f" ({names} uses the cards, and must end first)" if names else ""
     return fix_by_hand(
         f"reboot: `systemctl reboot`{using}; the module of the new version is loaded then. If it "
-        "comes back after that, two drivers are installed (packages and NVIDIA's .run, or two "
-        "branches): `dkms status` and `find / -name 'libnvidia-ml.so.*' -not -path '/proc/*'` show "
-        "them; remove the one that is not wanted, `update-initramfs -u`, reboot"
+        "comes back, and `modinfo -F version nvidia` is the new one, the initramfs has the old "
+        "module: `update-initramfs -u` (elsewhere `dracut -f` or `mkinitcpio -P`), reboot. Else "
+        "two drivers are installed (packages and NVIDIA's .run, or two branches): `dkms status` "
+        "and `find / -name 'libnvidia-ml.so.*' -not -path '/proc/*'` show them; remove the one "
+        "that is not wanted, reboot"
     )
