@@ -13,7 +13,7 @@ from rigops.doctor.check import Check
 from rigops.doctor.checks import gsp
 from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.views import driver_state, kernel_logs, moved_cards
+from rigops.doctor.views import driver_state, kernel_logs, moved_cards, xid_context
 from rigops.doctor.views.cards import answers
 from rigops.doctor.views.declared import CARD_NEEDS, judge_card
 from rigops.doctor.views.incidents import ACTION_CHANGED, incidents, severity
@@ -331,10 +331,12 @@ def _is_answered(examined: Examined, incident: Incident) -> bool:
 
 
 def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
-    if _lost_a_card(examined, incident):
-        return fix_by_hand(ADVICE)
     known = find_xid(examined.catalog, incident.number)
     text = known.remedy if known else _LOOK_IT_UP
+    if advice := xid_context.advice(examined.snapshot, incident.number):
+        return fix_by_hand(f"{advice} If that is not it: {text}")
+    if _lost_a_card(examined, incident):
+        return fix_by_hand(ADVICE)
     if _hit_a_peer_test(incident):
         text = _BROKEN_MAPPING
     asked = _asked_action(incident)
