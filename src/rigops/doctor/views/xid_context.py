@@ -40,7 +40,8 @@ CONTEXTS: Final = (
         frozenset({79, 119, 154}),
         r"(?i:\b(?:eGPU|Thunderbolt|OCuLink|USB4)\b)",
         "an external card: a short certified cable, an enclosure with reserve of power, on before "
-        "the machine starts; `pcie_aspm=off pcie_port_pm=off` on the kernel command line.",
+        "the machine starts; its link one generation lower (BIOS), and `pcie_aspm=off "
+        "pcie_port_pm=off` on the kernel command line.",
     ),
     Context(
         frozenset({8, 13, 31, 32, 43, 61, 62, 69, 79, 109, 119}),
