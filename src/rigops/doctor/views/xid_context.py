@@ -38,10 +38,24 @@ CONTEXTS: Final = (
     ),
     Context(
         frozenset({79, 119, 154}),
+        r"NVreg_DynamicPowerManagement=0x0?[23]",
+        "the card may switch itself off (NVreg_DynamicPowerManagement), which is made for laptops: "
+        "set it to 0x00 in /etc/modprobe.d, build the initramfs again and reboot.",
+    ),
+    Context(
+        frozenset({79, 119, 154}),
         r"(?i:\b(?:eGPU|Thunderbolt|OCuLink|USB4)\b)",
         "an external card: a short certified cable, an enclosure with reserve of power, on before "
         "the machine starts; its link one generation lower (BIOS), and `pcie_aspm=off "
         "pcie_port_pm=off` on the kernel command line.",
+    ),
+    Context(
+        frozenset({61, 62, 79, 154}),
+        r"(?i:\b(?:at|on|while|when|plain|being) idle\b|\bafter .{0,40}\b(?:idle|inactivity)\b"
+        r"|\b(?:P-?state|(?:memory|mem)[- ]clock) (?:transition|switch|retrain|change))",
+        "it comes with changes of the clocks, not with load: hold them as a test (`nvidia-smi "
+        "-lmc MAX,MAX`, `nvidia-smi -lgc 1500,1500`, `nvidia-smi -pm 1`), and try `pcie_aspm=off`; "
+        "if that ends it, keep it or take another driver.",
     ),
     Context(
         frozenset({8, 13, 31, 32, 43, 61, 62, 69, 79, 109, 119}),
@@ -60,10 +74,6 @@ def advice(snapshot: HostSnapshot, number: int) -> str:
         return ""
     texts = texts_of(snapshot)
     return next(
-        (
-            one.advice
-            for one in CONTEXTS
-            if number in one.numbers and is_in(one.pattern, texts)
-        ),
+        (one.advice for one in CONTEXTS if number in one.numbers and is_in(one.pattern, texts)),
         "",
     )
