@@ -111,8 +111,8 @@ def xid(examined: Examined) -> list[Finding]:
     `gpu_power_limit`. Where the driver named the cards (`NVRM: GPU at PCI:…: GPU-…`) in two boots,
     it tells whether an Xid of the hardware followed the card to another slot, or stayed in the
     slot. Where a paste speaks of suspend, heat, changed clocks or an external card, the fix begins
-    with that. A log that could not be read is never ok: this is then unknown, and the whole host where
-    it timed out or is missing although there was root.
+    with that. A log that could not be read is never ok: this is then unknown, and the whole host
+    where it timed out or is missing although there was root.
     """
     found = incidents(examined.snapshot, examined.catalog)
     boots = Counter((one.number, one.address) for one in found)
