@@ -201,3 +201,22 @@ def test_a_lost_card_without_a_name_is_named_by_its_address_alone() -> None:
     assert lost.summary == "lost: it did not answer when it was woken"
     assert lost.fix is not None
     assert "d3cold_allowed" in lost.fix.text
+
+
+@pytest.mark.parametrize(
+    ("beside", "number", "said"),
+    [
+        ("It broke after resuming from suspend.", 13, "nvidia_uvm"),
+        ("| 95%   96C    P2   301W / 300W |", 79, "fans"),
+        ("        GPU Shutdown Temp                 : 98 C", 79, ""),
+        ("The card is in a Thunderbolt enclosure.", 79, "external card"),
+        ("The cards are not overclocked.", 31, ""),
+        ("The memory is overclocked by 1200.", 31, "clocks"),
+    ],
+)
+def test_what_stands_around_an_xid_tells_its_cause(beside: str, number: int, said: str) -> None:
+    line = f"[ 40.775718] NVRM: Xid (PCI:0000:01:00): {number}, pid=1, name=python3"
+    (one,) = (one for one in found(f"{beside}\n{line}\n") if one.id == "xid")
+    assert one.fix
+    assert said in one.fix.text
+    assert ("If that is not it" in one.fix.text) is bool(said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
@@ -37,6 +38,11 @@ WHY_CORRECTED: Final = (
 )
 WHY_UNCORRECTED: Final = (
     "The link lost something that could not be sent again. This is how cards fall off the bus."
+)
+_FEW: Final = (
+    "a few are harmless. If more come: replay timers alone (Timeout, Rollover) run out with power "
+    "saving of the link, and `pcie_aspm=off` on the kernel command line ends them; RxErr, BadTLP "
+    "and BadDLLP are a poor signal: reseat card and riser, one PCIe generation less in the BIOS"
 )
 _NOT_KNOWN = "; whose link that is, is not known"
 _OF_OTHERS = ", which is no card's link"
@@ -75,7 +81,11 @@ def corrected(examined: Examined) -> Finding | list[Finding]:
         _corrected(subject, devices, uptime)
         for subject, devices in _by_subject(examined, counted).items()
     ]
-    found += [_logged_corrected(one) for one in link_errors.logged(examined, "corrected", read)]
+    is_pasted = examined.snapshot.bundle.paste is not None
+    found += [
+        replace(one, fix=fix_by_hand(_FEW)) if is_pasted and one.status == "info" else one
+        for one in map(_logged_corrected, link_errors.logged(examined, "corrected", read))
+    ]
     return _with_the_rest(examined, found, _CORRECTED, "no link has counted a corrected error")
 
 

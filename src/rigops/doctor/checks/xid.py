@@ -13,7 +13,7 @@ from rigops.doctor.check import Check
 from rigops.doctor.checks import gsp
 from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.views import driver_state, kernel_logs, moved_cards
+from rigops.doctor.views import driver_state, kernel_logs, moved_cards, xid_context
 from rigops.doctor.views.cards import answers
 from rigops.doctor.views.declared import CARD_NEEDS, judge_card
 from rigops.doctor.views.incidents import ACTION_CHANGED, incidents, severity
@@ -110,8 +110,9 @@ def xid(examined: Examined) -> list[Finding]:
     fell off the bus in the previous boot and is back is information once apply has given it another
     `gpu_power_limit`. Where the driver named the cards (`NVRM: GPU at PCI:…: GPU-…`) in two boots,
     it tells whether an Xid of the hardware followed the card to another slot, or stayed in the
-    slot. A log that could not be read is never ok: this is then unknown, and the whole host where
-    it timed out or is missing although there was root.
+    slot. Where a paste speaks of suspend, heat, changed clocks or an external card, the fix begins
+    with that. A log that could not be read is never ok: this is then unknown, and the whole host
+    where it timed out or is missing although there was root.
     """
     found = incidents(examined.snapshot, examined.catalog)
     boots = Counter((one.number, one.address) for one in found)
@@ -331,10 +332,12 @@ def _is_answered(examined: Examined, incident: Incident) -> bool:
 
 
 def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
-    if _lost_a_card(examined, incident):
-        return fix_by_hand(ADVICE)
     known = find_xid(examined.catalog, incident.number)
     text = known.remedy if known else _LOOK_IT_UP
+    if advice := xid_context.advice(examined.snapshot, incident.number):
+        return fix_by_hand(f"{advice} If that is not it: {text}")
+    if _lost_a_card(examined, incident):
+        return fix_by_hand(ADVICE)
     if _hit_a_peer_test(incident):
         text = _BROKEN_MAPPING
     asked = _asked_action(incident)
