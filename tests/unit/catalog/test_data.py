@@ -13,12 +13,11 @@ from rigops.catalog import (
     find_gpu,
     find_toolkit,
     find_unlisted,
-    find_xid,
     load,
     runs_on,
 )
 from rigops.catalog.loader import SHIPPED
-from rigops.catalog.model import ARCHITECTURES, EVERY_CARD, Severity
+from rigops.catalog.model import ARCHITECTURES, EVERY_CARD
 
 _REGISTRIES = ("deb.debian", "pypi.", "archive.ubuntu", "snapshot.", "registry.", "crates.io")
 
@@ -78,42 +77,8 @@ def test_verdicts_name_cards_and_architectures_that_exist() -> None:
             assert set(verdict.gpus) <= known
 
 
-@pytest.mark.parametrize(
-    ("number", "severity"), [(48, "fail"), (79, "fail"), (13, "warn"), (43, "warn"), (45, "info")]
-)
-def test_an_xid_has_its_severity(number: int, severity: Severity) -> None:
-    xid = find_xid(load(), number)
-
-    assert xid is not None
-    assert xid.severity == severity
-
-
 def test_every_number_that_nvidia_publishes_is_there() -> None:
     assert [xid.number for xid in load().xids] == list(range(1, 177))
-
-
-@pytest.mark.parametrize(
-    ("card", "watts", "pcie", "nvlink", "p2p"),
-    [
-        ("GeForce RTX 3090", (100, 350, 375), (4, 16), (4, 56.25), "nvlink-or-none"),
-        ("GeForce RTX 4090", (10, 450, 600), (4, 16), (0, 0.0), "none"),
-        ("Tesla V100-SXM2-16GB", (150, 300, 300), (3, 16), (6, 150.0), "nvlink"),
-    ],
-)
-def test_a_card_has_its_figures(
-    card: str,
-    watts: tuple[int, int, int],
-    pcie: tuple[int, int],
-    nvlink: tuple[int, float],
-    p2p: str,
-) -> None:
-    gpu = find_gpu(load(), card).only
-
-    assert gpu is not None
-    assert (gpu.watts_min, gpu.watts_default, gpu.watts_max) == watts
-    assert (gpu.pcie_generation, gpu.pcie_width) == pcie
-    assert (gpu.nvlink_links, gpu.nvlink_gb_per_s) == nvlink
-    assert gpu.p2p == p2p
 
 
 def test_a_3090_at_its_limit_peaks_at_600_watts() -> None:

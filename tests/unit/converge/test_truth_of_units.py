@@ -104,7 +104,7 @@ _UNIT: Final = some.builds(
 )
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=min(40, settings().max_examples // 2))
 @given(
     some.fixed_dictionaries(
         {},
@@ -124,7 +124,7 @@ def test_the_thermal_guard_is_started_where_doctor_says_so(
     assert by_doctor("thermal_guard", "tmp.guard", declared, state) == found
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=min(40, settings().max_examples // 2))
 @given(
     some.fixed_dictionaries(
         {}, optional={"notify": some.just("mail root"), "metrics": some.sampled_from(["auto"])}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.doctor import module_rigs as rigs
@@ -172,6 +172,7 @@ def test_what_is_lost_or_cut_off_never_makes_a_fault_well(name: str) -> None:
             _is_no_better(BEFORE[name], after)
 
 
+@settings(max_examples=min(300, settings().max_examples))
 @given(st.sampled_from(sorted(MACHINES)), st.data())
 def test_two_sections_less_are_no_better_either(name: str, data: st.DataObject) -> None:
     machine = MACHINES[name]
@@ -180,6 +181,7 @@ def test_two_sections_less_are_no_better_either(name: str, data: st.DataObject) 
     _is_no_better(BEFORE[name], rigs.find({**machine, **dict.fromkeys(less)}))
 
 
+@settings(max_examples=min(300, settings().max_examples))
 @given(st.sampled_from(sorted(MACHINES)), st.data())
 def test_a_section_whose_end_is_missing_is_no_better(name: str, data: st.DataObject) -> None:
     machine = MACHINES[name]
@@ -201,6 +203,7 @@ def test_a_list_of_processes_without_its_end_is_unknown(length: int) -> None:
     assert [one.status for one in found if one.id == "drv.hang"] == ["unknown"]
 
 
+@settings(max_examples=min(300, settings().max_examples))
 @given(st.sampled_from(sorted(MACHINES)), st.data(), st.text(max_size=40))
 def test_no_text_makes_a_check_raise(name: str, data: st.DataObject, rubbish: str) -> None:
     machine = MACHINES[name]
