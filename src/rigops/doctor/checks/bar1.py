@@ -10,7 +10,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import board, proof
+from rigops.doctor.views import board, peers, proof
 from rigops.doctor.views.cards import judge_answering
 from rigops.numbers import whole
 from rigops.probe import address as addresses
@@ -77,7 +77,8 @@ def size(examined: Examined) -> list[Finding]:
 
     Reads the size of each card's BAR1 (sysfs, lspci, nvidia-smi) and compares it with the memory of
     the card. Less than that is a warning where `p2p` is required and no preflight has passed for
-    the present state, and information otherwise: 256 MiB is a normal default. A BAR1 without any
+    the present state, a failure where that is required of `driver_modules`, and information
+    otherwise: 256 MiB is a normal default. A BAR1 without any
     room is a failure, since the driver cannot start such a card; so is one with `can't assign; no
     space` in the kernel log of this boot, unless it was assigned later.
     """
@@ -145,7 +146,8 @@ def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
     if window.memory is None and window.size > _SMALL:
         return "info", f"{has}, and its memory is not known", ""
     if examined.spec.p2p == "required":
-        return "warn", f"{has} is less than its memory, and P2P is declared", _WHY_SMALL
+        status: Status = "fail" if peers.is_for_own_modules(examined) else "warn"
+        return status, f"{has} is less than its memory, and P2P is declared", _WHY_SMALL
     return "info", f"{has}, less than its memory", _WHY_SMALL
 
 
