@@ -64,11 +64,12 @@ def path(examined: Examined) -> Finding:
     share, or up to both root ports. ReqRedir, CmpltRedir and EgressCtrl must be off there: they
     send peer traffic up to the CPU, where it is slow, hangs or gets lost. It is a failure below a
     shared switch and wherever the driver grants P2P or the cards are made for it, or `p2p` is
-    required of `driver_modules`, a warning where that is unknown, and information where P2P over PCIe is refused, where the cards have NVLink, or
-    where NVIDIA's driver offers none between such cards; so it is where preflight passed for the
-    present state, unless `acs_redirect` is declared off. A port that could not be read is unknown.
-    Where apply can clear nothing, as on a kernel that is locked down, a person has to. Bits that
-    rigops has cleared, where `keep` is declared, are a warning: apply sets them again.
+    required of `driver_modules`, a warning where that is unknown, and information where P2P over
+    PCIe is refused, where the cards have NVLink, or where NVIDIA's driver offers none between such
+    cards; so it is where preflight passed for the present state, unless `acs_redirect` is declared
+    off. A port that could not be read is unknown. Where apply can clear nothing, as on a kernel
+    that is locked down, a person has to. Bits that rigops has cleared, where `keep` is declared,
+    are a warning: apply sets them again.
     """
     # It is ok only if the bits are seen clear on every port between every two cards.
     snapshot, count = examined.snapshot, views.gpu_count(examined)

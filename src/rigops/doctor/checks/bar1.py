@@ -78,9 +78,9 @@ def size(examined: Examined) -> list[Finding]:
     Reads the size of each card's BAR1 (sysfs, lspci, nvidia-smi) and compares it with the memory of
     the card. Less than that is a warning where `p2p` is required and no preflight has passed for
     the present state, a failure where that is required of `driver_modules`, and information
-    otherwise: 256 MiB is a normal default. A BAR1 without any
-    room is a failure, since the driver cannot start such a card; so is one with `can't assign; no
-    space` in the kernel log of this boot, unless it was assigned later.
+    otherwise: 256 MiB is a normal default. A BAR1 without any room is a failure, since the driver
+    cannot start such a card; so is one with `can't assign; no space` in the kernel log of this
+    boot, unless it was assigned later.
     """
     return judge_answering(
         examined,

@@ -48,12 +48,12 @@ def pin(examined: Examined) -> Finding:
     Looks at the kernel module that is loaded (/proc/driver/nvidia/version, or where that was not
     collected the driver that nvidia-smi or nvbandwidth names), never at the names of packages:
     nvidia-driver-535 has come to install 580. With `driver` declared the version must satisfy it,
-    and with `driver_modules` it must be that of the tree that the host has.
-    In any case it is looked up in the catalog for the cards of this host (`rigops drivers`): a
-    version that is known to be bad fails, with the reports; one that works with limits is a
-    warning, but a note by a program alone, whose output may be of another day or of Windows; one
-    without reports is information, never ok. What is bad for copies from card to card does not
-    concern a card that is alone.
+    and with `driver_modules` it must be that of the tree that the host has. In any case it is
+    looked up in the catalog for the cards of this host (`rigops drivers`): a version that is known
+    to be bad fails, with the reports; one that works with limits is a warning, but a note by a
+    program alone, whose output may be of another day or of Windows; one without reports is
+    information, never ok. What is bad for copies from card to card does not concern a card that is
+    alone.
     """
     named = driver_state.loaded_version(examined.snapshot)
     version = _version(named[0]) if named else None

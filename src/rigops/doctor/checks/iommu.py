@@ -68,11 +68,12 @@ def mode(examined: Examined) -> Finding:
     Looks at the running kernel only: /sys/kernel/iommu_groups/*/type of each card's group.
     `identity` is ok, and so is no group at all (the IOMMU is off). `DMA` and `DMA-FQ` are
     translated: a failure with two cards or more where the driver grants P2P over PCIe, or where
-    that is not known, or where `p2p` is required of `driver_modules`. It is information where no copy between the cards meets the IOMMU: the driver
-    grants none, NVLink connects them, or NVIDIA's driver offers none over PCIe between such cards;
-    and where preflight passed for the present state. Where the groups were not collected,
-    the kernel log decides, if it has both the "Default domain type" and "Adding to iommu group" of
-    the cards: the first alone is printed even where no IOMMU works.
+    that is not known, or where `p2p` is required of `driver_modules`. It is information where no
+    copy between the cards meets the IOMMU: the driver grants none, NVLink connects them, or
+    NVIDIA's driver offers none over PCIe between such cards; and where preflight passed for the
+    present state. Where the groups were not collected, the kernel log decides, if it has both the
+    "Default domain type" and "Adding to iommu group" of the cards: the first alone is printed even
+    where no IOMMU works.
     """
     snapshot = examined.snapshot
     groups = snapshot[IOMMU_GROUPS].value

@@ -80,8 +80,8 @@ def display(examined: Examined) -> Finding | list[Finding]:
     Looks at `display_active` of each card that the driver grants peer access over PCIe. A display
     there is a warning: with patched drivers it has broken peer copies, and on any driver it takes
     memory and time from the card. Where `p2p` is required of `driver_modules`, and no preflight has
-    passed for the present state, it is a failure on any card. Where nothing is granted, or all of it
-    goes over NVLink, it does not apply.
+    passed for the present state, it is a failure on any card. Where nothing is granted, or all of
+    it goes over NVLink, it does not apply.
     """
     nothing = peers.no_pairs(examined)
     if nothing is not None:
@@ -122,11 +122,11 @@ def _unseen(found: Grants, active: list[bool | None]) -> str:
 
 def _drives_a_display(examined: Examined, card: Card) -> Finding:
     is_for_own = peers.is_for_own_modules(examined)
+    has = "is to have" if is_for_own else "has"
     last = proof.last_proof(examined)
     return Finding(
         "fail" if is_for_own and not (last and last.holds) else "warn",
-        f"a display is connected to a card that {'is to have' if is_for_own else 'has'} peer access "
-        "over PCIe",
+        f"a display is connected to a card that {has} peer access over PCIe",
         (Evidence(SMI.name, card.smi.line if card.smi else ""),),
         subject=card.subject,
         why="With drivers that were patched for peer access a display on such a card has broken "
