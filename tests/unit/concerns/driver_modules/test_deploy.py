@@ -10,6 +10,7 @@ import pytest
 
 from rigops import assets
 from rigops.concerns.driver_modules import decide, late_mounts, operations, record, tree
+from rigops.concerns.driver_modules.after_proof import StoredTree
 from rigops.concerns.driver_modules.concern import DRIVER_MODULES
 from rigops.concerns.driver_modules.late_mounts import LateMounts
 from rigops.concerns.kernel_args.bootloader import grub
@@ -284,6 +285,31 @@ def test_undeclared_all_of_it_goes_with_consent(folder: Path) -> None:
     assert {one.subject for one in plan.changes} == {*OWN, grub.DROP_IN}
     assert all(one.after is None for one in plan.changes)
     assert set(plan.undeclared) == {"driver_modules", "kernel_args"}
+
+
+def test_released_all_that_was_built_and_sent_goes_with_the_files(folder: Path) -> None:
+    rig = Rig(folder, owned=OWN, own=(ARGUMENT,), driver=None, driver_modules=None)
+    rig.engine.apply("rig", DEPLOYS, consent=Consent(removals=None), trial=TRIAL)
+
+    sent = "".join(one.stdin for one in rig.host.sent)
+    assert f"rm -rf {FOLDER} {record.PATH}" in sent
+
+
+def test_a_reinstalled_host_gets_the_proven_tree_from_the_vault_where_the_folder_is_gone(
+    tmp_path: Path,
+) -> None:
+    proven = tree.read(str(written(tmp_path / "tree", files())))
+    kept = tmp_path / "kept"
+    kept.write_bytes(proven.archive)
+    rig = Rig(tmp_path / "gone")
+    rig.engine.provide("rig", StoredTree(kept, proven.digest))
+
+    plan = rig.plan()
+
+    assert (plan.blocked, plan.trial_arguments) == ((), (ARGUMENT,))
+    assert any("is taken from the vault" in text for _, text in plan.notices)
+    sent = [one.subject for one in plan.changes if one.subject.endswith(".tar.gz")]
+    assert sent == [f"{FOLDER}/{proven.digest}.tar.gz"]
 
 
 @pytest.mark.parametrize("is_confirmed", [False, True])

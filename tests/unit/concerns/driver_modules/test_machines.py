@@ -61,13 +61,13 @@ TWO_5090: Final = _rig(NOBLE, *TWO)
         (
             THREE_3090,
             "595.71.05",
-            ": check out a tree of 535.261.03, which they have, or put NVIDIA-Linux-x86_64-595.71.05",
+            "check out a tree of 535.261.03, which they have, or put NVIDIA-Linux-x86_64-595.71",
             "",
         ),
         (
             replace(THREE_3090, kernels=(Kernel("6.1.0-53-amd64", version="6.1.187-1"),)),
             "535.261.03",
-            "6.1.187 on, and 6.1.0-53-amd64 could boot next: check out a tree of a version that does",
+            "on, and 6.1.0-53-amd64 could boot next: check out a tree of a version that does",
             "",
         ),
         (
