@@ -18,6 +18,7 @@ from pyinfra.context import host
 
 from rigops.concerns.driver_modules import NAME, decide, record
 from rigops.concerns.driver_modules.declared_tree import own_tree
+from rigops.concerns.driver_modules.late_mounts import LateMounts
 from rigops.concerns.driver_modules.tree import Tree
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.nvidia_driver import record as driver_record
@@ -43,6 +44,7 @@ from rigops.plan.context import (
     provided,
     trial_options,
     wanted_paths,
+    warning,
 )
 from rigops.probe.package_names import headers_of
 from rigops.probe.sections.own_modules import ARGUMENT, FOLDER, MODPROBE_FILE
@@ -111,7 +113,7 @@ def driver_modules(spec: RigSpec) -> None:
         reason = _text(unusable) if unusable else _NO_DRIVER
         blockers(name="The modules", concern=NAME, reasons=(reason,))
         return
-    _have(tree, seen, stock)
+    _have(spec, tree, seen, stock)
     undone(declared=True)
 
 
@@ -167,7 +169,11 @@ def _fails_now() -> bool:
 
 def _usable(tree: Tree, seen: Machine) -> Blocker | None:
     failed = record.failed(host.get_fact(RigopsState).records.get(record.PATH))
-    return decide.unfit(tree, seen, catalog_of(host)) or decide.has_failed(tree, failed)
+    return (
+        decide.unfit(tree, seen, catalog_of(host))
+        or decide.late(host.get_fact(LateMounts))
+        or decide.has_failed(tree, failed)
+    )
 
 
 def _stock_module() -> str | None:
@@ -178,7 +184,7 @@ def _stock_module() -> str | None:
     return kernel_module(packages) if packages is not None else None
 
 
-def _have(tree: Tree, seen: Machine, stock: str) -> None:
+def _have(spec: RigSpec, tree: Tree, seen: Machine, stock: str) -> None:
     there = host.get_fact(OwnModules)
     kernels = decide.kernels_to_have(seen.own_kernels, host.get_fact(Uname).release or "")
     lacking = decide.to_build(tree, kernels, there)
@@ -189,6 +195,8 @@ def _have(tree: Tree, seen: Machine, stock: str) -> None:
         headline(host, NAME, f"kernel modules of your own {decide.named(tree)}")
         for text in decide.notes(tree, lacking, is_new=before != tree.digest):
             notice(host, NAME, text)
+        if text := decide.lacking_option(tree, seen.cards, spec):
+            warning(host, NAME, text)
         headers = (
             headers_of(one.release)
             for one in seen.kernels
