@@ -33,6 +33,7 @@ ARGUMENT: Final = "rigops.nvidia=own"
 FOLDER: Final = "/var/lib/rigops/driver-modules"
 MODPROBE: Final = "/etc/modprobe.d/00-rigops-nvidia-modules.conf"
 FAILED: Final = "/var/lib/rigops/failed_modules.json"
+FIRMWARE: Final = f"/lib/firmware/nvidia/{GOOD}"
 FAULT: Final = "/etc/lab-fault-of-own-modules"
 MODULE: Final = "kernel-open/nvidia-uvm/module.c"
 # For the kernel that comes later it does not build.
@@ -217,12 +218,17 @@ def test_undeclared_it_is_gone_and_the_packages_stay(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"), [("gone", "is gone with them"), ("wrong", "preflight failed")]
+    ("fault", "told"),
+    [
+        pytest.param(f"echo gone >{FAULT}", "is gone with them", id="a card"),
+        pytest.param(f"echo wrong >{FAULT}", "preflight failed", id="a copy"),
+        pytest.param(f"mv {FIRMWARE} /root", "no GSP firmware", id="its firmware"),
+    ],
 )
 def test_a_trial_that_fails_comes_back_and_is_not_tried_again(
     rig: Rig, fault: str, told: str
 ) -> None:
-    rig.machine.ssh(f"echo {fault} >{FAULT}; rm -f {FAILED}")
+    rig.machine.ssh(f"rm -f {FAILED} {FAULT}; {fault}; sync")
     rig.own()
 
     code, host = rig.applied()

@@ -19,9 +19,12 @@ from tests.unit.converge.test_host_run import TWO_CARDS, WRITES, planned
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Literal
 
     from rigops.converge.host_run import HostRun
     from rigops.plan.context import TrialOptions
+
+    P2p = Literal["measure", "required"]
 
 ON_TRIAL = replace(
     NOTHING_COLLECTED,
@@ -33,7 +36,7 @@ ON_TRIAL = replace(
 )
 
 
-def trying(folder: Path, status: str, p2p: str = "required") -> tuple[HostRun, list[str]]:
+def trying(folder: Path, status: str, p2p: P2p = "required") -> tuple[HostRun, list[str]]:
     """A host whose preflight comes to this; and what is done there, in order."""
     rig = planned(folder, {"base": WRITES.replace("NAME", "base")}, ON_TRIAL)
     rig.request = replace(rig.request, spec=RigSpec(p2p=p2p), data={"p2p": p2p})
@@ -63,7 +66,7 @@ def test_copies_that_fail_where_p2p_is_required_speak_against_the_modules(tmp_pa
 
 
 @pytest.mark.parametrize(("p2p", "argument"), [("measure", ARGUMENT), ("required", "iommu=pt")])
-def test_nothing_else_waits_for_copies(tmp_path: Path, p2p: str, argument: str) -> None:
+def test_nothing_else_waits_for_copies(tmp_path: Path, p2p: P2p, argument: str) -> None:
     rig, done = trying(tmp_path, "fail", p2p)
 
     assert rig._fails_its_proof((argument,)) == ""
