@@ -39,6 +39,9 @@ MODULE: Final = "kernel-open/nvidia-uvm/module.c"
 # For the kernel that comes later it does not build.
 TREE: Final = own_tree.files(GOOD, OWN)
 REFUSES: Final = "#include <linux/kconfig.h>\n#ifdef CONFIG_PREEMPT_RT\n#error too new\n#endif\n"
+PURGE: Final = """
+echo 'linux-base linux-base/removing-running-kernel boolean false' | debconf-set-selections
+DEBIAN_FRONTEND=noninteractive apt-get -q -y purge"""
 HOOK_ENDS: Final = """
 while systemctl list-units --plain --no-legend 'rigops-kernel-hook-*' | grep -q .; do sleep 1; done
 """
@@ -194,10 +197,7 @@ def test_a_kernel_that_the_tree_does_not_build_for_boots_with_the_stock_set(rig:
     assert ARGUMENT in rig.arguments
     assert rig.loaded == STOCK
     assert rig.verdict("drv.modules") == "fail"
-    rig.machine.ssh(
-        f"DEBIAN_FRONTEND=noninteractive apt-get -q -y purge linux-image-{kernel}",
-        timeout=PATIENCE_S,
-    )
+    rig.machine.ssh(f"{PURGE} linux-image-{kernel}", timeout=PATIENCE_S)
     rig.machine.reboot()
     assert rig.loaded == OWN
 
