@@ -84,6 +84,16 @@ mv -f {FOLDER}/.sent "{FOLDER}/$1.tar.gz"
 touch "{FOLDER}/$1.tar.gz"
 sync {FOLDER}
 """
+# Where the power was cut while it was made, an early boot would know nothing of the choice.
+_RENEW: Final = f"""\
+old=
+for image in /boot/initr*; do
+    [ ! -e "$image" ] || [ "$image" -nt {MODPROBE_FILE} ] || old=yes
+done
+if [ -n "$old" ]; then
+{INITRAMFS}
+fi
+"""
 
 
 def driver_modules(spec: RigSpec) -> None:
@@ -218,6 +228,16 @@ def _have(spec: RigSpec, tree: Tree, seen: Machine, stock: str) -> None:
         ),
         effect=INITRAMFS,
     )
+    options = trial_options(host)
+    if options is not None and options.now:
+        initramfs_renewed(name="Initramfs")
+
+
+@operation()
+def initramfs_renewed() -> Generator[StringCommand, None, None]:
+    """Have early boots read the modprobe file. Call it before the boot that tries the modules."""
+    housekeeping(host, NAME, "the initramfs")
+    yield StringCommand("sh", "-c", QuoteString(_RENEW))
 
 
 @operation()

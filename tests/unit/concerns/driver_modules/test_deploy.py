@@ -253,6 +253,17 @@ def test_a_changed_tree_is_tried_by_one_boot_although_the_argument_is_there(fold
     assert [one.after for one in going if one.subject == grub.DROP_IN] == [None]
 
 
+def test_the_boot_that_tries_them_has_an_initramfs_that_was_made_since(folder: Path) -> None:
+    """The power may have been cut while it was made, when all files were in place already."""
+    there = _running(tree.read(str(folder)).digest, chosen="stock")
+
+    def made(*, now: bool) -> bool:
+        plan = Rig(folder, there=there, owned=OWN).plan(now=now)
+        return ("driver_modules", "the initramfs") in plan.housekeeping
+
+    assert (made(now=True), made(now=False)) == (True, False)
+
+
 def test_a_tree_that_failed_is_not_tried_again_and_another_one_is(folder: Path) -> None:
     digest = tree.read(str(folder)).digest
     same = Rig(folder, owned=OWN, records=_failed(digest)).plan()
