@@ -34,7 +34,8 @@ def write(root: Path, suites: Iterable[Suite], libraries: Libraries) -> None:
         for component in COMPONENTS[suite.repository]:
             folder = dists / component / "binary-amd64"
             folder.mkdir(parents=True)
-            (folder / "Packages").write_text("\n".join(lists[component]))
+            # Apt 3 reads a last stanza only where an empty line ends it.
+            (folder / "Packages").write_text("".join(f"{one}\n" for one in lists[component]))
         (dists / "Release").write_text(_release(suite, dists))
 
 
