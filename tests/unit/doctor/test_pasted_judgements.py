@@ -107,6 +107,13 @@ ALARMS = {
     ),
     "nvbandwidth names a bad driver": (NVBANDWIDTH.format("545.29.06"), {"fail drv.pin"}),
     "nvbandwidth names a good driver": (NVBANDWIDTH.format("535.183.01"), set()),
+    "a matrix of latencies alone has a copy that times out": (
+        (
+            "P2P=Enabled Latency (P2P Writes) Matrix (us)\n"
+            "   GPU     0      1\n     0   1.65 49206.68\n     1 49205.92   1.60\n"
+        ),
+        {"fail bench.p2p"},
+    ),
     "p2pBandwidthLatencyTest names the cards of a bad driver": (
         P2P_TEST.format("525.60.11"),
         {"fail drv.pin"},

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _FAR_SLOWER: Final = 0.5  # of the speed without P2P
 # Direct writes take 1 or 2 us, staged ones 10 to 20; faults that time out, tens of thousands.
 _FAR_LATER: Final = 5.0  # times the latency without P2P
+# What waits for milliseconds has timed out: staged through the host's memory it takes 20 us.
+_STUCK_US: Final = 2000.0
 _SHOWN_PAIRS: Final = 2
 _ORDER: Final = tuple(
     (quantity, is_enabled)
@@ -48,10 +50,10 @@ def p2p_test(examined: Examined) -> list[Finding]:
     """Copies between cards that p2pBandwidthLatencyTest or simpleP2P measured are as P2P should be.
 
     Only where such an output was given to doctor. A failure is P2P that is granted and far slower
-    than the same copy without it, or answers far later; values that simpleP2P saw arrive wrong; an
-    error of CUDA. An output that ends in the middle of a test is unknown: a hang looks like that.
-    No access is information, which is normal for GeForce cards; so are fast copies, since
-    p2pBandwidthLatencyTest never compares data.
+    than the same copy without it, or answers far later, or after milliseconds; values that
+    simpleP2P saw arrive wrong; an error of CUDA. An output that ends in the middle of a test is
+    unknown: a hang looks like that. No access is information, which is normal for GeForce cards;
+    so are fast copies, since p2pBandwidthLatencyTest never compares data.
     """
     answer = examined.snapshot[P2P_TEST]
     if answer.collected is None:
@@ -103,6 +105,26 @@ def _failures(run: Run) -> Iterator[Finding]:
     late = [] if slow else list(_worse(run, is_latency=True))
     if late:
         yield _worse_finding(run, late, "later", "us")
+    stuck = [] if slow or late else list(_stuck(run))
+    if stuck:
+        latency, pair, row = max(stuck)
+        yield Finding(
+            "fail",
+            f"a direct copy between the cards takes milliseconds: {pair_name(pair)} {latency:g} us",
+            cited(P2P_TEST, [row]),
+            why="It takes 1 or 2 us where it arrives. Something on its way redirects it or lets it "
+            "time out: an IOMMU that translates, ACS, or a driver that offers more than it can.",
+            fix=FIX,
+        )
+
+
+def _stuck(run: Run) -> Iterator[tuple[float, Pair, str]]:
+    """Also where the matrix without P2P was left out."""
+    for matrix in run.matrices:
+        if matrix.is_enabled and matrix.quantity == "latency":
+            for pair, cell in matrix.cells.items():
+                if cell > _STUCK_US and pair[0] != pair[1] and run.access.get(pair, True):
+                    yield cell, pair, matrix.rows[pair[0]]
 
 
 def _worse(run: Run, *, is_latency: bool) -> Iterator[tuple[Pair, Matrix, Matrix]]:
