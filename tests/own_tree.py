@@ -54,10 +54,13 @@ EXPORT_SYMBOL(@SELF@_mark);
 
 static char *NVreg_RegistryDwords = "none";
 module_param(NVreg_RegistryDwords, charp, 0444);
+static int tree;
+module_param(tree, int, 0444);
 
 static int __init begin(void)
 {
-    pr_info("@NAME@ of tree %d with %s\\n", @SELF@_mark(), NVreg_RegistryDwords);
+    tree = @SELF@_mark();
+    pr_info("@NAME@ of tree %d with %s\\n", tree, NVreg_RegistryDwords);
     return 0;
 }
 static void __exit end(void) {}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.lab.applying import INVENTORY
 from tests.lab.driver_rig import GOOD, Rig, tended
 from tests.own_tree import files
 from tests.shards import LAB_DRIVER
@@ -36,6 +37,22 @@ def _reasons(host: Any) -> dict[str, str]:
     return {one["concern"]: one["reason"] for one in host["blocked"]}
 
 
+# A kernel that boots next, as far as plan asks: nothing is built for it or boots with it here.
+NEXT = "6.1.0-42-amd64"
+NEXT_KERNEL = f"touch /boot/vmlinuz-{NEXT}; mkdir -p /lib/modules/{NEXT}/build"
+# Which the lab's archive lacks.
+TOOLS = """
+set -eu
+for name in g++ make; do
+    mkdir -p /tmp/tool/DEBIAN
+    printf 'Package: %s\\nVersion: 1\\nArchitecture: all\\nMaintainer: a\\nDescription: a\\n' \
+        "$name" >/tmp/tool/DEBIAN/control
+    dpkg-deb -b /tmp/tool /tmp/tool.deb
+    dpkg -i /tmp/tool.deb
+done
+"""
+
+
 def test_a_container_without_a_kernel_of_its_own_is_refused_before_anything_changes(
     rig: Rig, tmp_path: Path
 ) -> None:
@@ -54,6 +71,30 @@ def test_a_tree_of_no_offered_version_is_refused_before_anything_changes(
     excluded = _reasons(rig.plan(1, driver="535", driver_modules=tree))
 
     assert set(other) == set(excluded) == {"nvidia_driver", "driver_modules"}
-    assert "595.71.05" in other["nvidia_driver"]
+    assert "check out a tree of 535.261.03, which they have, or put" in other["nvidia_driver"]
     assert '"driver": "535" excludes 595.71.05' in excluded["driver_modules"]
+    assert not rig.there(MODPROBE, "/var/lib/rigops/driver-modules")
+
+
+def test_on_a_host_with_a_kernel_of_its_own_plan_shows_all_that_comes_and_what_it_takes(
+    rig: Rig, tmp_path: Path
+) -> None:
+    tree = _tree(tmp_path, GOOD)
+    rig.does(TOOLS + NEXT_KERNEL)
+    declared: dict[str, Any] = {"driver": "535", "p2p": "required", "driver_modules": tree}
+    try:
+        host = rig.plan(**declared)
+        hindered = rig.laptop.doctor(*INVENTORY).seen(rig.host.name).of("bar1.size")
+        stock = rig.plan(driver="535", p2p="required")
+    finally:
+        rig.does(f"rm -rf /boot/vmlinuz-{NEXT} /lib/modules/{NEXT}")
+
+    coming = [one["subject"] for one in host["changes"] if one["concern"] == "driver_modules"]
+    assert coming[-2:] == [f"modules of your own for Linux {NEXT}", MODPROBE]
+    notices = "\n".join(host["notices"])
+    assert "nobody but you has checked or signed them, and 1 kernel to build for take" in notices
+    assert 'only with an option: declare "module_options"' in notices
+    assert [one["status"] for one in hindered] == ["fail"] * 3
+    lines = "\n".join(stock["notices"])
+    assert "they grant GeForce RTX 3090 none over PCIe" in lines
     assert not rig.there(MODPROBE, "/var/lib/rigops/driver-modules")

@@ -44,7 +44,8 @@ def cut_at(machine: Machine, running: Running, stage: str) -> None:
         if line == f"{machine.name}: {stage}\n":
             machine.cut()
             return
-    raise AssertionError(f"it did not come to {stage}: {''.join(seen)}")
+    said = running.wait().out
+    raise AssertionError(f"it did not come to {stage}: {''.join(seen)}{said}")
 
 
 def switch_on(machine: Machine) -> None:

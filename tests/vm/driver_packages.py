@@ -64,6 +64,7 @@ def has_archive(system: System, suites: Sequence[str]) -> None:
     does(system, _UPDATE)
 
 
-def does(system: System, command: str, given: str = "") -> None:
+def does(system: System, command: str, given: str = "") -> str:
     done = system.run(command, given=given, timeout=_PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()

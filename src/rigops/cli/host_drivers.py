@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rigops.catalog import driver_rows
 from rigops.cli.failure import EXIT_UNREACHED
 from rigops.cli.hosts import choose_hosts, host_catalog, locked_hosts, read_catalogs
+from rigops.cli.options import default_inventory
 from rigops.cli.output import print_json, text_width
 from rigops.cli.terminal import Terminal
+from rigops.concerns.driver_modules.tree import read
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.from_bundle import choice
-from rigops.errors import HostError
+from rigops.errors import HostError, RigopsError
 from rigops.hosts.probing import CollectedHost, ProbeOptions, internal_error, probe_hosts
 from rigops.report.driver_choice import HostChoice, driver_choice_lines
 from rigops.report.drivers import SCHEMA
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.catalog.model import DrivenGpu
     from rigops.cli.hosts import AskAccess
+    from rigops.inventory.spec import RigSpec
     from rigops.record.lockfile import LockedHost
 
 
@@ -36,7 +40,8 @@ def show_hosts(
 
     def judge(collected: CollectedHost) -> tuple[HostChoice, str]:
         catalog = host_catalog(collected.spec, inventory_path)
-        found = _choice(collected, catalog, locked.get(collected.host))
+        own_modules = _version_of_tree(collected.spec, inventory_path)
+        found = _choice(collected, catalog, locked.get(collected.host), own_modules)
         return found, found.status
 
     found = probe_hosts(chosen, options, judge, Terminal())
@@ -59,7 +64,19 @@ def show_hosts(
     return EXIT_UNREACHED if any(one.error for one in found) else 0
 
 
-def _choice(collected: CollectedHost, catalog: Catalog, locked: LockedHost | None) -> HostChoice:
+def _version_of_tree(spec: RigSpec | None, inventory_path: Path | None) -> str:
+    """Of driver_modules: no other driver will do. Plan says why a tree cannot be read."""
+    if spec is None or spec.driver_modules is None:
+        return ""
+    folder = (inventory_path or default_inventory()).parent
+    with suppress(RigopsError):
+        return read(str(folder / Path(spec.driver_modules).expanduser())).version
+    return ""
+
+
+def _choice(
+    collected: CollectedHost, catalog: Catalog, locked: LockedHost | None, own_modules: str
+) -> HostChoice:
     if collected.error or collected.bundle is None:
         return HostChoice(host=collected.host, error=collected.error)
     if missing := from_bundle.missing(collected.bundle):
@@ -68,7 +85,7 @@ def _choice(collected: CollectedHost, catalog: Catalog, locked: LockedHost | Non
             host=collected.host, error=HostError("timeout", message, "run this again")
         )
     try:
-        found = choice(collected.bundle, catalog, collected.spec, locked)
+        found = choice(collected.bundle, catalog, collected.spec, locked, own_modules)
     except Exception as error:  # noqa: BLE001 - logged and reported
         return HostChoice(host=collected.host, error=internal_error(collected.host, error))
     return HostChoice(host=collected.host, choice=found)

@@ -38,6 +38,7 @@ from rigops.plan.change import Plan
 from rigops.preflight.results import begun, pairs_of, passed
 from rigops.probe.collect import ProbeError
 from rigops.probe.lost_cards import ADVICE, sentence
+from rigops.probe.sections.own_modules import ARGUMENT
 from rigops.record import declared, lockfile
 from rigops.record.declared import DeclaredKeys
 from rigops.record.lockfile import locked
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from rigops.record.proven import FailedProof
 
 _FOR_DRIVER: Final = "not before the driver is installed, which needs a reboot too"
+_FAILED_MODULES: Final = "preflight failed with modules of your own"
 _ROOT_UNKNOWN: Final = "the file system of / could not be read: no snapshot of it is taken first"
 FRESH_S: Final = 60.0  # for so long a plan is taken for the truth
 
@@ -200,6 +202,7 @@ class HostRun:
             self._session.take_lock()
             if said := host_journal.begin(self._session.channel, self.journal_entry()):
                 self.result.story.append(said)
+            self._judge_earlier_trial()
             self._apply(self.result.plan)
         if self.result.pending:
             after = self._session.verify()
@@ -321,7 +324,7 @@ class HostRun:
             session.release()
             session.reboot(impact, trial.patience_s)
         if trial.arguments:
-            trial.judge(impact)
+            trial.judge(self._fails_its_proof)
         after = session.plan_again()
         if after.pending or after.blocked:
             self.result.later = after
@@ -335,10 +338,49 @@ class HostRun:
             )
         self.result.outcome = "changed"
 
+    def _judge_earlier_trial(self) -> None:
+        """What another run tries by this boot, before this one makes it permanent."""
+        arguments = trial_boot.earlier(self._session.snapshot)
+        if not arguments:
+            return
+        reason = trial_boot.failure_of_concern(self._session.snapshot, arguments)
+        if reason := reason or self._fails_its_proof(arguments):
+            options = self._session.trial_options(given_up=True, failed=reason, tried=arguments)
+            self._session.apply("return", options)
+            raise DeployError(
+                f"the boot that tries {' '.join(arguments)} does not hold: {reason}: reboot it, "
+                "and its old arguments are in force"
+            )
+
+    def _fails_its_proof(self, arguments: tuple[str, ...]) -> str:
+        """Why modules of the owner's, which one boot tries, are not to stay where P2P is required.
+
+        Whatever the copies do to the machine, its next boot is still the one before.
+        """
+        if self.request.spec.p2p != "required" or ARGUMENT not in arguments:
+            return ""
+        if not self._why_prove():
+            return ""
+        self._session.confirm_trial()  # they may take longer than it has left
+        self._preflight()
+        if not self.result.has_failed_proof:
+            return ""
+        self.result.outcome = "failed"
+        self._record_run()
+        return _FAILED_MODULES
+
     def prove(self) -> None:
         """Preflight, unless the last passed one still speaks for this state."""
         if self.result.outcome not in {"converged", "changed"} or not self._why_prove():
             return
+        if self.result.preflight is not None:  # before what it speaks for became permanent
+            return
+        before = proof.recorded(self._session.snapshot.state)
+        self._preflight()
+        if self.result.has_failed_proof and self.request.spec.p2p == "required":
+            self._give_up_modules(before)
+
+    def _preflight(self) -> None:
         from rigops.preflight.headline import has_stopgap  # noqa: PLC0415 - seldom needed
         from rigops.preflight.run import prove  # noqa: PLC0415 - seldom needed
         from rigops.preflight.siblings import LastRates  # noqa: PLC0415 - preflight is no part of most runs
@@ -359,19 +401,19 @@ class HostRun:
             )
         declared = dict(self.request.spec.nccl or ())
         self.result.has_stopgap = has_stopgap(self.result.preflight, declared)
-        if self.result.preflight.status == "fail" and self.request.spec.p2p == "required":
-            self._give_up_modules(before)
 
     def _give_up_modules(self, before: Proven | None) -> None:
         """Those of the owner, unless a proof spoke for them before: the next boot is stock."""
         now = self._observed()
         if now is None or now.modules == STOCK or (before and before.modules == now.modules):
             return
-        session, why = self._session, "preflight failed with modules of your own"
-        options = session.trial_options(given_up=True, failed=why, tried=now.command_line)
+        session = self._session
+        options = session.trial_options(
+            given_up=True, failed=_FAILED_MODULES, tried=now.command_line
+        )
         session.apply("return", options)
         self.result.story.append(
-            f"{why}: the next boot loads the stock modules; reboot {self.request.name}"
+            f"{_FAILED_MODULES}: the next boot loads the stock modules; reboot {self.request.name}"
         )
 
     def _why_prove(self) -> str:
@@ -421,19 +463,8 @@ class HostRun:
         """Record changes and proofs, on the host too; nothing on an unchanged host."""
         found = self.result.preflight
         if (self._session.touched or found is not None) and self.result.error is None:
-            proven = self._observed() if found is not None and passed(found) else None
-            if proven is not None and found is not None:
-                pairs, level = pairs_of(found), found.level or ""
-                proven = replace(proven, pairs=pairs, level=level)
             try:
-                with self._session.stage("record"):
-                    self._session.take_lock()
-                    entry = self.journal_entry()
-                    said = host_journal.record(
-                        self._session.channel, entry, found, proven, self._begun
-                    )
-                if said:
-                    self.result.story.append(said)
+                self._record_run()
             except TransportError as error:
                 if found is None or passed(found):
                     raise
@@ -444,6 +475,18 @@ class HostRun:
         if self._session.touched or found is not None:
             self._take_baseline()
         self._session.release()
+
+    def _record_run(self) -> None:
+        found = self.result.preflight
+        proven = self._observed() if found is not None and passed(found) else None
+        if proven is not None and found is not None:
+            proven = replace(proven, pairs=pairs_of(found), level=found.level or "")
+        with self._session.stage("record"):
+            self._session.take_lock()
+            entry = self.journal_entry()
+            said = host_journal.record(self._session.channel, entry, found, proven, self._begun)
+        if said:
+            self.result.story.append(said)
 
     def _take_baseline(self) -> None:
         """Of a proven state, for doctor on this machine."""

@@ -256,8 +256,7 @@ class HostSession:
         is_undo = trial is not None and trial.given_up
         with self.stage(stage):
             self.touched = True
-            if self.snapshot.is_trial:  # before its time is over, in the middle of this
-                self.channel.run(CONFIRM, b"", _ANSWER_S)
+            self.confirm_trial()  # before its time is over, in the middle of this
             self._engine.apply(
                 self.request.name,
                 self._deploys,
@@ -270,6 +269,11 @@ class HostSession:
             if self.channel.has_changed_units or is_owed:
                 self.channel.reload()
             self._begin_concern("")
+
+    def confirm_trial(self) -> None:
+        """A boot that tries arguments goes on, which are not those of the next one for that."""
+        if self.snapshot.is_trial:
+            self.channel.run(CONFIRM, b"", _ANSWER_S)
 
     def verify(self) -> Plan:
         """Declared has to be live, not merely written."""

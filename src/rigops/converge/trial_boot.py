@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,6 @@ from rigops.record.kernel_arguments import read_arguments
 from rigops.record.trial_boot import LOG, outcome
 
 if TYPE_CHECKING:
-    from rigops.converge.reboot_impact import RebootImpact
     from rigops.converge.result import HostResult
     from rigops.converge.session import HostSession
     from rigops.converge.snapshot import RunSnapshot
@@ -38,6 +37,13 @@ def lost(now: RunSnapshot) -> str:
     )
 
 
+def earlier(now: RunSnapshot) -> tuple[str, ...]:
+    """The arguments that this boot tries for a run that did not see it through."""
+    if not now.is_trial or now.state is None:
+        return ()
+    return read_arguments(now.state.records.get(ARGUMENTS)).trying
+
+
 def shortfall(before: RunSnapshot, now: RunSnapshot, arguments: tuple[str, ...]) -> str:
     """Why the arguments do not become permanent, or nothing. `before`: seen ahead of the boot."""
     live = now.command_line.arguments if now.command_line else ()
@@ -50,7 +56,7 @@ def shortfall(before: RunSnapshot, now: RunSnapshot, arguments: tuple[str, ...])
     return ""
 
 
-def _failure_of_concern(now: RunSnapshot, arguments: tuple[str, ...]) -> str:
+def failure_of_concern(now: RunSnapshot, arguments: tuple[str, ...]) -> str:
     known = dict(now.known)
     found = (one.trial_failure(arguments, known) for one in registry.in_this_version())
     return next(filter(None, found), "")
@@ -120,16 +126,22 @@ class TrialBoot:
             self._session.stage_now = stage
             raise
 
-    def judge(self, impact: RebootImpact) -> None:
-        """Only arguments that a boot was seen to come through with become permanent."""
+    def judge(self, fails_its_proof: Callable[[tuple[str, ...]], str]) -> None:
+        """Only arguments that a boot was seen to come through with become permanent.
+
+        `fails_its_proof`: why what the boot came through with does not work all the same, or
+        nothing. It is asked last, while the arguments are those of this one boot.
+        """
         session, arguments = self._session, self.arguments
         now = session.probe("verify")
-        reason = shortfall(self._before, now, arguments) or _failure_of_concern(now, arguments)
+        reason = shortfall(self._before, now, arguments) or failure_of_concern(now, arguments)
+        reason = reason or fails_its_proof(arguments)
         if not reason:
             self._result.story.append(success(arguments))
             return
         log = session.channel.run(["cat", LOG], b"", _ANSWER_S).stdout
         if session.snapshot.is_trial:
+            impact = session.find_reboot_impact()  # copies may hang in the driver by now
             session.reboot(impact, session.reboot_timeout_s)  # its next boot is the old one
             session.probe("verify")
         self._undo(reason)

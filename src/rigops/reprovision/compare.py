@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from rigops.dataclass import dataclass
+from rigops.probe.sections.own_modules import ARGUMENT as OWN_MODULES
 from rigops.record.proven import no_access
 from rigops.record.trial_boot import MARK
 
@@ -132,7 +133,7 @@ def _arguments(before: Capture, after: Capture) -> Iterator[Compared]:
         [word for word in _lasting(one.system.arguments) if not word.startswith(_OWN_ARGUMENTS)]
         for one in (before, after)
     )
-    declared = set(before.declared.kernel_args)
+    declared = {*before.declared.kernel_args, OWN_MODULES}
     for word in dict.fromkeys(old):
         is_there = word in new
         missing: Verdict = "worse" if word in declared else "other"

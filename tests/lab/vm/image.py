@@ -45,19 +45,22 @@ _FORGET = "systemd.mask=systemd-journal-flush.service"  # machines have not seen
 _TREE = "root"
 
 
-def base(layout: str) -> Path:
-    """A raw disk that boots through GRUB; machines only ever write beside it."""
-    return _folder(layout) / "disk.raw"
+def base(layout: str, more: tuple[str, ...] = ()) -> Path:
+    """A raw disk that boots through GRUB; machines only ever write beside it.
+
+    `more`: packages of Debian's own beside those that every machine has.
+    """
+    return _folder(layout, more) / "disk.raw"
 
 
-def host_key(layout: str) -> str:
+def host_key(layout: str, more: tuple[str, ...] = ()) -> str:
     """The public half of what every machine of this disk answers with."""
-    return (_folder(layout) / "host_key").read_text().strip()
+    return (_folder(layout, more) / "host_key").read_text().strip()
 
 
-def _folder(layout: str) -> Path:
+def _folder(layout: str, more: tuple[str, ...]) -> Path:
     divided = layouts.layout(layout)
-    tree = system()
+    tree = system(more)
     makers = ("layouts.py", "disk.py", "guest.py", "inside/lab-cards.service")
     recipe = [
         layout,
@@ -72,13 +75,13 @@ def _folder(layout: str) -> Path:
     )
 
 
-def system() -> Path:
+def system(more: tuple[str, ...] = ()) -> Path:
     """The tree of a machine, as it is before it is on a disk."""
     repository = layers.repository()
     hook = _hook(repository)
-    recipe = [*PACKAGES, bootstrap.SUITE, _RAMDISK, _SETUP.read_text(), hook]
+    recipe = [*PACKAGES, *more, bootstrap.SUITE, _RAMDISK, _SETUP.read_text(), hook]
     digest = sha256(json.dumps(recipe).encode()).hexdigest()[:16]
-    return cache.built("vm-tree", digest, lambda new: _build_tree(new, hook)) / _TREE
+    return cache.built("vm-tree", digest, lambda new: _build_tree(new, hook, more)) / _TREE
 
 
 def _hook(repository: Path) -> str:
@@ -97,12 +100,12 @@ trap 'umount "$1{AT}"' EXIT
 """
 
 
-def _build_tree(new: Path, hook: str) -> None:
+def _build_tree(new: Path, hook: str, more: tuple[str, ...]) -> None:
     image.tell("building the tree of the machines, once: about a minute")
     bootstrap.make(
         "the tree",
         new / _TREE,
-        PACKAGES,
+        (*PACKAGES, *more),
         f"--setup-hook={_RAMDISK}",
         f"--customize-hook={hook}",
     )

@@ -10,6 +10,7 @@ import pytest
 import rigops.hosts.access as seen
 from rigops.transport import TransportError
 from tests.unit.cli.test_doctor import Rig
+from tests.unit.concerns.driver_modules.trees import files, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -267,6 +268,21 @@ def test_what_the_inventory_declares_is_resolved_too(
     assert (bad["version"], "known to be bad" in bad["refusal"]["reason"]) == (None, True)
     assert 'declared   "535" is 535.171.04 proprietary: ' in text
     assert 'declared   "545", refused\n' in text
+
+
+def test_with_a_tree_of_modules_no_other_release_of_the_declared_branch_will_do(
+    rigops: Rigops, fleet: Fleet, tmp_path: Path
+) -> None:
+    written(tmp_path / "tree", files("535.261.03"))
+    (tmp_path / "inventory.py").write_text(
+        'rigs = [("rig", {"driver": "535", "driver_modules": "tree"})]\n'
+    )
+    fleet.texts["rig"] = TEXTS
+
+    (host,) = rigops("drivers", "--host", "rig", "--json").json()["hosts"]
+
+    assert host["declared"]["version"] is None
+    assert "535.261.03" in host["declared"]["refusal"]["reason"]
 
 
 def test_a_source_that_is_declared_in_full_is_tried_beside_the_hosts_own(

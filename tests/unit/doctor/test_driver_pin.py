@@ -78,6 +78,22 @@ def test_judgements(version: str, declared: dict[str, object], status: str) -> N
     assert look(PIN, spec(**declared), nvidia_version=loaded(version)).status == status
 
 
+def test_with_modules_of_the_owner_s_own_no_other_release_of_the_branch_is_the_declared_one() -> (
+    None
+):
+    digest, folder = "a" * 64, "/var/lib/rigops/driver-modules"
+    there = (
+        f"== ls OWN MODULES\n{folder}/{digest}.tar.gz\n"
+        f"== {folder}/6.1.0-18-amd64/set\ndigest {digest}\nversion 535.309.01\n"
+    )
+    declared = {"driver": "535", "driver_modules": "tree"}
+    other = look(PIN, spec(**declared), nvidia_version=loaded("535.261.03"), own_modules=there)
+    same = look(PIN, spec(**declared), nvidia_version=loaded("535.309.01"), own_modules=there)
+
+    assert (other.status, same.status == "fail") == ("fail", False)
+    assert other.summary.endswith("and driver_modules is of 535.309.01")
+
+
 def test_what_is_bad_for_other_cards_only_does_not_fail_here() -> None:
     v100 = answers.PCI.replace("0x2204", "0x1db1")
 

@@ -10,7 +10,9 @@ from rigops.doctor.registry import examine
 from rigops.probe.sections.own_modules import BuiltSet, OwnModules
 from rigops.probe.sections.packages import Package, Packages
 from rigops.probe.sections.rigops_state import RigopsState
-from tests.unit.doctor.examining import catalog, check_of, snapshot_of, spec
+from tests.unit.doctor.examining import catalog, check_of, checks_of, judge, snapshot_of, spec
+from tests.unit.doctor.pcie_rigs import HEALTHY, ONE, OTHER, ROOT_PORTS, smi, smi_card
+from tests.unit.probe import answers
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
@@ -77,3 +79,32 @@ def test_a_next_kernel_without_a_set_is_a_failure_before_it_boots() -> None:
     assert found.summary.startswith("kernel 6.1.0-20-amd64, which boots next, has no modules of")
     assert found.fix is not None
     assert (found.fix.kind, found.fix.concern) == ("apply", "driver_modules")
+
+
+def test_what_hinders_p2p_that_is_required_of_them_is_a_failure_before_they_are_loaded() -> None:
+    showing = smi_card(ONE, window=256).replace("\t\t<uuid>", "\t\t<display_active>Enabled"
+        "</display_active>\n\t\t<uuid>", 1)  # fmt: skip
+    texts = {
+        **HEALTHY,
+        "lspci": ROOT_PORTS,
+        "iommu-groups": f"13 DMA-FQ {ONE}\n14 DMA-FQ {OTHER}\n",
+        "nvidia-smi-xml": smi(showing, smi_card(OTHER)),
+        "nvidia-smi-p2p-read": answers.MATRIX.format("CNS"),
+    }
+    hindrances = checks_of("acs.path", "bar1.size", "display.p2p", "iommu.mode")
+
+    def found(**declared: str) -> dict[str, set[str]]:
+        judged = judge(texts, spec(**declared), checks=hindrances, concerns=frozenset({"acs"}))
+        return {
+            check.id: {str(one.status) for one in judged if one.id == check.id} - {"ok"}
+            for check in hindrances
+        }
+
+    ids = [check.id for check in hindrances]
+    assert found(p2p="required", driver_modules="tree") == {one: {"fail"} for one in ids}
+    assert found(p2p="required") == {
+        "acs.path": {"info"},
+        "bar1.size": {"warn"},
+        "display.p2p": {"skipped"},
+        "iommu.mode": {"info"},
+    }

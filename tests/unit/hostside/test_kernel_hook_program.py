@@ -280,6 +280,10 @@ def test_modules_of_the_owners_own_are_built_and_only_a_failure_is_told(rig: Rig
     rig.has(f"{DKMS}/nvidia-current.ko")
     rig.program("own_modules", f'echo building; echo "$*" >"{rig.root}/built"')
     assert rig.judge() == ""
+    assert not (rig.root / "built").exists()  # without a tree
+
+    rig.write(f"var/lib/rigops/driver-modules/{'a' * 64}.tar.gz", "")
+    assert rig.judge() == ""
     assert (rig.root / "built").read_text() == f"build {NEW}\n"
 
     rig.program("own_modules", "echo building; echo 'os.c:7: error: too few' >&2; exit 1")

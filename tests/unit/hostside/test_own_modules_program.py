@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from rigops.concerns.driver_modules.record import PATH, FailedModules
 from tests import own_tree
 from tests.own_tree import MODULES
 from tests.unit.hostside.small_host import SmallHost
@@ -172,6 +174,39 @@ def test_a_build_that_fails_says_why_and_leaves_what_was_there(rig: Rig) -> None
     error = rig.refused()
     assert f"{VERSION} do not build for Linux {KERNEL}: os.c:7: error: too few. {STAYS}" in error
     assert rig.set_of() == before
+
+
+@IN_DASH
+def test_a_tree_that_never_built_is_not_what_the_next_kernel_is_built_from(rig: Rig) -> None:
+    rig.does("build", KERNEL)
+    other = own_tree.files(VERSION, 2)
+    rig.send(other)
+    rig.write("fails", "")
+    rig.refused()
+    (rig.root / "fails").unlink()
+    rig.headers("6.1.0-51-amd64")
+
+    assert rig.does("build", "6.1.0-51-amd64")[0] == 0
+    assert rig.set_of("6.1.0-51-amd64")[0] == f"digest {DIGEST}"
+    rig.write("fails", "")
+    rig.headers("6.1.0-52-amd64")
+    rig.refused("6.1.0-52-amd64")  # of one that built for others, the tree stays
+    assert f"{DIGEST}.tar.gz" in rig.files
+
+
+@IN_DASH
+def test_a_tree_whose_trial_failed_is_built_for_no_other_kernel(rig: Rig) -> None:
+    failed = FailedModules(DIGEST, "a card was gone", "2026-11-28T06:00:00Z")
+    rig.write(PATH.lstrip("/"), failed.to_json())
+    rig.write(f"boot/vmlinuz-{KERNEL}", "")
+
+    said = f"modules of your own {VERSION} were tried and failed: they are not built\n"
+    assert rig.does("build", KERNEL) == (0, said, "")
+    assert rig.set_of() == []
+    assert checked(rig)[0] == "unknown"
+    rig.write(PATH.lstrip("/"), replace(failed, digest="0" * 64).to_json())
+    assert rig.does("build", KERNEL)[0] == 0
+    assert rig.set_of()[0] == f"digest {DIGEST}"
 
 
 @IN_DASH

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
+    from rigops.concerns.driver_modules.late_mounts import LateMounts
     from rigops.facts.sections import Pci
 
-    return (Pci,) if spec.p2p == "required" else ()
+    of_a_tree = (LateMounts,) if spec.driver_modules is not None else ()
+    return (*of_a_tree, Pci) if spec.p2p == "required" else of_a_tree
 
 
 def _deploy(spec: RigSpec) -> None:

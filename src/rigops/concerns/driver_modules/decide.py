@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog.model import Gpu
+from rigops.catalog.versions import branch_of
 from rigops.concerns.driver_modules.record import PATH
 from rigops.concerns.nvidia_driver.resolver.by_hand import enrolling
-from rigops.concerns.nvidia_driver.resolver.fitness import flavors
+from rigops.concerns.nvidia_driver.resolver.fitness import OPEN_FROM, flavors
 from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.numbers import whole
 from rigops.probe.sections.own_modules import ARGUMENT
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
     from rigops.concerns.driver_modules.record import FailedModules
     from rigops.concerns.driver_modules.tree import Tree
     from rigops.concerns.nvidia_driver.resolver.machine import Card, Machine
+    from rigops.inventory.spec import RigSpec
     from rigops.probe.sections.own_modules import OwnModules
 
 _BRIDGED: Final = 2  # cards that a bridge of NVLink may join
 SHORT: Final = 12
 MINUTES: Final = 5  # of one processor for a kernel, and as many for the part that all share
 _KEY: Final = "driver_modules"
+_OPTION: Final = "NVreg_OpenRmEnableUnsupportedGpus"
 _PARTS = re.compile(r"[0-9]+|[A-Za-z]+")
 _BECAUSE: Final[Mapping[str, str]] = {
     "not-asked": f"the kernel was started without {ARGUMENT}",
@@ -66,6 +69,17 @@ def unfit(tree: Tree, machine: Machine, catalog: Catalog) -> Blocker | None:
             f"{enrolling(machine)}; or switch Secure Boot off in the firmware",
         )
     return None
+
+
+def late(mounts: tuple[str, ...]) -> Blocker | None:
+    """`mounts`: file systems between / and the built sets, which a boot mounts later."""
+    if not mounts:
+        return None
+    return Blocker(
+        f"{mounts[-1]} is a file system of its own, which a boot mounts about when it loads the "
+        "modules: it would mostly find the stock ones only",
+        f"move {mounts[-1]} to the root file system, or leave {_KEY} out here",
+    )
 
 
 def has_failed(tree: Tree, record: FailedModules | None) -> Blocker | None:
@@ -134,6 +148,18 @@ def notes(tree: Tree, kernels: tuple[str, ...], *, is_new: bool) -> Iterator[str
     )
     if tree.has_changes:
         yield f"{tree.path} has changes that are not committed: they are left out"
+
+
+def lacking_option(tree: Tree, cards: Iterable[Card], spec: RigSpec) -> str:
+    """The option that open modules of older branches start no GeForce without; empty: none."""
+    names = dict.fromkeys(str(one) for one in cards if str(one).startswith("GeForce"))
+    declared = dict(dict(spec.module_options or ()).get("nvidia", ()))
+    if not names or _OPTION in declared or int(branch_of(tree.version)) >= OPEN_FROM:
+        return ""
+    return (
+        f"open modules before {OPEN_FROM} start {', '.join(names)} only with an option: declare "
+        f'"module_options": {{"nvidia": {{"{_OPTION}": 1}}}}'
+    )
 
 
 def not_loaded(there: OwnModules | None) -> str:

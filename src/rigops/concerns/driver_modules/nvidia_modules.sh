@@ -43,7 +43,8 @@ judge_own_set() {
 load_own() { # an error's text is its last line
     of_stock=
     [ "$stock" = "$module" ] ||
-        of_stock=$(modprobe -c | sed -n "s/^options $(echo "$stock" | tr - _) //p" | tr '\n' ' ')
+        of_stock=$(modprobe -c 2>/dev/null |
+            sed -n "/^# End of conf/q; s/^options $(echo "$stock" | tr - _) //p" | tr '\n' ' ')
     for needed in $(entry depends "$module" | tr , ' '); do
         case $needed in nvidia*) ;; *) modprobe -q "$needed" ;; esac
     done

@@ -18,6 +18,7 @@ from pyinfra.context import host
 
 from rigops.concerns.driver_modules import NAME, decide, record
 from rigops.concerns.driver_modules.declared_tree import own_tree
+from rigops.concerns.driver_modules.late_mounts import LateMounts
 from rigops.concerns.driver_modules.tree import Tree
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.nvidia_driver import record as driver_record
@@ -43,6 +44,7 @@ from rigops.plan.context import (
     provided,
     trial_options,
     wanted_paths,
+    warning,
 )
 from rigops.probe.package_names import headers_of
 from rigops.probe.sections.own_modules import ARGUMENT, FOLDER, MODPROBE_FILE
@@ -82,6 +84,16 @@ mv -f {FOLDER}/.sent "{FOLDER}/$1.tar.gz"
 touch "{FOLDER}/$1.tar.gz"
 sync {FOLDER}
 """
+# Where the power was cut while it was made, an early boot would know nothing of the choice.
+_RENEW: Final = f"""\
+old=
+for image in /boot/initr*; do
+    [ ! -e "$image" ] || [ "$image" -nt {MODPROBE_FILE} ] || old=yes
+done
+if [ -n "$old" ]; then
+{INITRAMFS}
+fi
+"""
 
 
 def driver_modules(spec: RigSpec) -> None:
@@ -111,7 +123,7 @@ def driver_modules(spec: RigSpec) -> None:
         reason = _text(unusable) if unusable else _NO_DRIVER
         blockers(name="The modules", concern=NAME, reasons=(reason,))
         return
-    _have(tree, seen, stock)
+    _have(spec, tree, seen, stock)
     undone(declared=True)
 
 
@@ -167,7 +179,11 @@ def _fails_now() -> bool:
 
 def _usable(tree: Tree, seen: Machine) -> Blocker | None:
     failed = record.failed(host.get_fact(RigopsState).records.get(record.PATH))
-    return decide.unfit(tree, seen, catalog_of(host)) or decide.has_failed(tree, failed)
+    return (
+        decide.unfit(tree, seen, catalog_of(host))
+        or decide.late(host.get_fact(LateMounts))
+        or decide.has_failed(tree, failed)
+    )
 
 
 def _stock_module() -> str | None:
@@ -178,7 +194,7 @@ def _stock_module() -> str | None:
     return kernel_module(packages) if packages is not None else None
 
 
-def _have(tree: Tree, seen: Machine, stock: str) -> None:
+def _have(spec: RigSpec, tree: Tree, seen: Machine, stock: str) -> None:
     there = host.get_fact(OwnModules)
     kernels = decide.kernels_to_have(seen.own_kernels, host.get_fact(Uname).release or "")
     lacking = decide.to_build(tree, kernels, there)
@@ -189,6 +205,8 @@ def _have(tree: Tree, seen: Machine, stock: str) -> None:
         headline(host, NAME, f"kernel modules of your own {decide.named(tree)}")
         for text in decide.notes(tree, lacking, is_new=before != tree.digest):
             notice(host, NAME, text)
+        if text := decide.lacking_option(tree, seen.cards, spec):
+            warning(host, NAME, text)
         headers = (
             headers_of(one.release)
             for one in seen.kernels
@@ -210,6 +228,16 @@ def _have(tree: Tree, seen: Machine, stock: str) -> None:
         ),
         effect=INITRAMFS,
     )
+    options = trial_options(host)
+    if options is not None and options.now:
+        initramfs_renewed(name="Initramfs")
+
+
+@operation()
+def initramfs_renewed() -> Generator[StringCommand, None, None]:
+    """Have early boots read the modprobe file. Call it before the boot that tries the modules."""
+    housekeeping(host, NAME, "the initramfs")
+    yield StringCommand("sh", "-c", QuoteString(_RENEW))
 
 
 @operation()

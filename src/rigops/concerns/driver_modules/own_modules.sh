@@ -23,6 +23,12 @@ refuse() { # WORDS...
     exit 1
 }
 
+# What builds for no kernel is not what the next kernels are built from: the tree before it is.
+refuse_tree() { # WORDS...
+    cat "$folder"/*/set 2>/dev/null | grep -q "^digest $digest\$" || rm -f "$tree"
+    refuse "$*"
+}
+
 # Without an end it is to be seen that it goes on.
 minutes() { # COMMAND...
     "$@" &
@@ -106,7 +112,7 @@ have_source() {
         refuse "$tree cannot be unpacked. fix: apply again"
     for part in nvidia:nv-kernel nvidia-modeset:nv-modeset-kernel; do
         minutes object "${part%:*}" "${part#*:}" ||
-            refuse "the modules $version do not build: $(first_error "$new.log" ||
+            refuse_tree "the modules $version do not build: $(first_error "$new.log" ||
                 tail -n 1 "$new.log"). The stock modules stay in use; see $new.log"
     done
     rm -f "$new.log"
@@ -193,7 +199,7 @@ build_for() { # KERNEL
     if ! minutes compiled "$kernel"; then
         log=$folder/build/dkms/$package/$named/build/make.log
         [ -e "$log" ] || log=$folder/build/dkms.log
-        refuse "the modules $version do not build for Linux $kernel: $(first_error "$log" ||
+        refuse_tree "the modules $version do not build for Linux $kernel: $(first_error "$log" ||
             tail -n 1 "$log"). The stock modules stay in use; see $log"
     fi
     key=$(required_key)
@@ -242,6 +248,11 @@ forget_old() {
     done
 }
 
+# By a run of rigops whose boot or preflight with this tree failed.
+was_given_up() {
+    grep -q "^ *\"digest\": \"$digest\"" "$system/var/lib/rigops/failed_modules.json" 2>/dev/null
+}
+
 build() { # KERNELS
     [ -d "$folder" ] || refuse 'no tree of modules was sent to this machine. fix: apply again'
     exec 9>"$folder/.lock"
@@ -249,6 +260,10 @@ build() { # KERNELS
     flock -w "$lock_s" 9 9>&9 || refuse 'another build of the modules does not end'
     trap '' HUP PIPE
     have_tree || refuse 'no whole tree of modules was sent to this machine. fix: apply again'
+    if was_given_up; then
+        say "modules of your own $version were tried and failed: they are not built"
+        return
+    fi
     for one in $1; do
         build_for "$one"
     done
@@ -263,6 +278,10 @@ finding() { # STATUS SUMMARY
 check() {
     if ! have_tree; then
         finding unknown 'no modules of your own are on this machine'
+        return
+    fi
+    if was_given_up; then
+        finding unknown "your own modules $version were tried and failed: they are not tried again"
         return
     fi
     newest=$(

@@ -51,13 +51,13 @@ def _deploy(spec: RigSpec) -> None:
 
 def _wanted(spec: RigSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """With the one of driver_modules, and what is to be tried although it is there already."""
-    declared = spec.kernel_args or ()
-    if spec.driver_modules is None:
-        return declared, ()
+    if spec.kernel_args is None and spec.driver_modules is None:
+        return (), ()
     from rigops.concerns.driver_modules.operations import wanted_argument
+    from rigops.concerns.kernel_args.guards import not_undone
 
     own, anew = wanted_argument(spec)
-    return tuple(dict.fromkeys((*declared, *own))), anew
+    return tuple(dict.fromkeys((*(spec.kernel_args or ()), *not_undone(spec), *own))), anew
 
 
 def _records() -> tuple[HostRecord, ...]:

@@ -8,20 +8,27 @@ from typing import TYPE_CHECKING
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
+from rigops.concerns.driver_modules import NAME as DRIVER_MODULES
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.kernel_args import kernel_line, state
+from rigops.concerns.kernel_args.boot_places import CONCERN
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.preconditions import card_users, firmware
 from rigops.concerns.preconditions.guards import has_firmware_menus
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, Bootloader, CommandLine, Firmware, Pci, RigopsState
+from rigops.ownership.ownership import Ownership
 from rigops.plan.commands import blocked
-from rigops.plan.context import is_undone
-from rigops.probe.sections.rigops_state import LEAVING
+from rigops.plan.context import is_undone, may_undo
+from rigops.probe.sections.own_modules import ARGUMENT as OWN_MODULES
+from rigops.probe.sections.own_modules import MODPROBE_FILE
+from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
 from rigops.record.kernel_arguments import read_leaving
 
 if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
+
+    from rigops.inventory.spec import RigSpec
 
 
 @operation()
@@ -67,6 +74,19 @@ def _of_the_iommu(wanted: tuple[str, ...]) -> Iterator[str]:
         yield lacking
     else:
         yield kernel_line.passthrough_note(coming, with_them, seen)
+
+
+def not_undone(spec: RigSpec) -> tuple[str, ...]:
+    """Of two keys that declare arguments one is gone, and the undo of its own is not confirmed."""
+    known = host.get_fact(RigopsState)
+    there, _ = state.configured(host.get_fact(Bootloader), known)
+    owned = Ownership.from_state(known)
+    if spec.kernel_args is None:
+        left = tuple(one for one in there if one != OWN_MODULES)
+        paths = owned.paths_of(CONCERN) or [ARGUMENTS]
+        return () if not left or may_undo(host, CONCERN, paths) else left
+    is_left = spec.driver_modules is None and MODPROBE_FILE in owned.files and OWN_MODULES in there
+    return (OWN_MODULES,) if is_left and not is_undone(host, DRIVER_MODULES) else ()
 
 
 def reboot_reasons(concern: str, declared: tuple[str, ...] | None) -> Iterator[str]:

@@ -87,8 +87,12 @@ def driver_facts(
     catalog: Catalog,
     spec: RigSpec | None = None,
     locked: LockedHost | None = None,
+    own_modules: str = "",
 ) -> DriverFacts:
-    """`locked`: what the lockfile of its inventory has of this host."""
+    """`locked`: what the lockfile of its inventory has of this host.
+
+    `own_modules`: the version of the declared tree of modules, if it was read.
+    """
     spec = spec or RigSpec()
     system = _read(bundle, os_release.SECTION)
     offered = _read(bundle, _OFFERS)
@@ -126,6 +130,7 @@ def driver_facts(
         vault=VaultAccess(sets=sets, locked=locked.driver.version if locked else "", store=store),
         contents=replace(contents, stored=digests),
         last_proven=next(iter(proven), None),
+        own_modules=own_modules,
     )
 
 
@@ -145,10 +150,14 @@ def _read(bundle: Bundle, section: Section[Facts]) -> Facts:
 
 
 def choice(
-    bundle: Bundle, catalog: Catalog, spec: RigSpec | None, locked: LockedHost | None
+    bundle: Bundle,
+    catalog: Catalog,
+    spec: RigSpec | None,
+    locked: LockedHost | None,
+    own_modules: str = "",
 ) -> Choice:
     today = datetime.now(timezone.utc).date()
-    return choose(driver_facts(bundle, catalog, spec, locked), today)
+    return choose(driver_facts(bundle, catalog, spec, locked, own_modules), today)
 
 
 def chooser(

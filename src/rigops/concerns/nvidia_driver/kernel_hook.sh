@@ -134,6 +134,7 @@ complain() { # RELEASE VERSION
 
 build_own_modules() { # RELEASE
     [ -x "$own_modules" ] || return 0
+    ls "$own_trees"/*.tar.gz >/dev/null 2>&1 || return 0
     error=$(bounded "$build_s" "$own_modules" build "$1" 2>&1 >/dev/null) && return
     {
         echo "Kernel $1 was installed, and your own NVIDIA modules were not built for it:"
@@ -192,6 +193,7 @@ kernel_hook() { # check | installed | judge RELEASE [FOLDER]: in tests FOLDER is
     program=$system/usr/local/libexec/rigops/kernel_hook
     notify=$system/usr/local/libexec/rigops/notify
     own_modules=$system/usr/local/libexec/rigops/own_modules
+    own_trees=$system/var/lib/rigops/driver-modules
     case ${2:-} in '' | *[!A-Za-z0-9.+~_-]*) exit 0 ;; esac
     case $1 in
         installed) [ -z "$(pinned version)" ] || start "$2" ;;

@@ -63,12 +63,13 @@ def path(examined: Examined) -> Finding:
     Reads ACSCtl (lspci, as root) of the ports between every two cards: below the switch that they
     share, or up to both root ports. ReqRedir, CmpltRedir and EgressCtrl must be off there: they
     send peer traffic up to the CPU, where it is slow, hangs or gets lost. It is a failure below a
-    shared switch and wherever the driver grants P2P or the cards are made for it, a warning where
-    that is unknown, and information where P2P over PCIe is refused, where the cards have NVLink, or
-    where NVIDIA's driver offers none between such cards; so it is where preflight passed for the
-    present state, unless `acs_redirect` is declared off. A port that could not be read is unknown.
-    Where apply can clear nothing, as on a kernel that is locked down, a person has to. Bits that
-    rigops has cleared, where `keep` is declared, are a warning: apply sets them again.
+    shared switch and wherever the driver grants P2P or the cards are made for it, or `p2p` is
+    required of `driver_modules`, a warning where that is unknown, and information where P2P over
+    PCIe is refused, where the cards have NVLink, or where NVIDIA's driver offers none between such
+    cards; so it is where preflight passed for the present state, unless `acs_redirect` is declared
+    off. A port that could not be read is unknown. Where apply can clear nothing, as on a kernel
+    that is locked down, a person has to. Bits that rigops has cleared, where `keep` is declared,
+    are a warning: apply sets them again.
     """
     # It is ok only if the bits are seen clear on every port between every two cards.
     snapshot, count = examined.snapshot, views.gpu_count(examined)
@@ -246,7 +247,11 @@ def _status(examined: Examined, pair: Pair, *, is_shared: bool) -> Status:
     """
     if examined.spec.acs_redirect == "off":
         return "fail"
-    if pair.is_granted is False or pair.has_nvlink:
+    if pair.has_nvlink:
+        return "info"
+    if peers.is_for_own_modules(examined):
+        return "fail"
+    if pair.is_granted is False:
         return "info"
     is_required = examined.spec.p2p == "required"
     if pair.is_granted is None and not is_required and _has_none_to_lose(pair):

@@ -11,7 +11,7 @@ from rigops.doctor.check import Check
 from rigops.doctor.examined import once
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.line_search import is_in, texts_of
-from rigops.doctor.views import board, pcie, proof
+from rigops.doctor.views import board, pcie, peers, proof
 from rigops.doctor.views.cards import judge_answering
 from rigops.numbers import whole
 from rigops.probe import address as addresses
@@ -91,9 +91,10 @@ def size(examined: Examined) -> list[Finding]:
 
     Reads the size of each card's BAR1 (sysfs, lspci, nvidia-smi) and compares it with the memory of
     the card. Less than that is a warning where `p2p` is required and no preflight has passed for
-    the present state, and information otherwise: 256 MiB is a normal default. A BAR1 without any
-    room is a failure, since the driver cannot start such a card; so is one with `can't assign; no
-    space` in the kernel log of this boot, unless it was assigned later.
+    the present state, a failure where that is required of `driver_modules`, and information
+    otherwise: 256 MiB is a normal default. A BAR1 without any room is a failure, since the driver
+    cannot start such a card; so is one with `can't assign; no space` in the kernel log of this
+    boot, unless it was assigned later.
     """
     return judge_answering(
         examined,
@@ -171,7 +172,8 @@ def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
     if window.memory is None and window.size > _SMALL:
         return "info", f"{has}, and its memory is not known", ""
     if examined.spec.p2p == "required":
-        return "warn", f"{has} is less than its memory, and P2P is declared", _WHY_SMALL
+        status: Status = "fail" if peers.is_for_own_modules(examined) else "warn"
+        return status, f"{has} is less than its memory, and P2P is declared", _WHY_SMALL
     return "info", f"{has}, less than its memory", _WHY_SMALL
 
 

@@ -16,6 +16,7 @@ from rigops.doctor.views.driver_state import CONCERN
 from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.own_modules import SECTION as OWN_MODULES
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.pci import SECTION as PCI
 
@@ -36,7 +37,7 @@ Cuda = tuple[int, int]
 
 @Check(
     "drv.pin",
-    needs=(PCI, NVIDIA_VERSION, SMI, NVBANDWIDTH, PACKAGES),
+    needs=(PCI, NVIDIA_VERSION, SMI, NVBANDWIDTH, PACKAGES, OWN_MODULES),
     fixes=("apply+reboot", "hands"),
     keys=frozenset({"driver"}),
     cause_rank=60,
@@ -46,12 +47,13 @@ def pin(examined: Examined) -> Finding:
 
     Looks at the kernel module that is loaded (/proc/driver/nvidia/version, or where that was not
     collected the driver that nvidia-smi or nvbandwidth names), never at the names of packages:
-    nvidia-driver-535 has come to install 580. With `driver` declared the version must satisfy it.
-    In any case it is looked up in the catalog for the cards of this host (`rigops drivers`): a
-    version that is known to be bad fails, with the reports; one that works with limits is a
-    warning, but a note by a program alone, whose output may be of another day or of Windows; one
-    without reports is information, never ok. What is bad for copies from card to card does not
-    concern a card that is alone.
+    nvidia-driver-535 has come to install 580. With `driver` declared the version must satisfy it,
+    and with `driver_modules` it must be that of the tree that the host has. In any case it is
+    looked up in the catalog for the cards of this host (`rigops drivers`): a version that is known
+    to be bad fails, with the reports; one that works with limits is a warning, but a note by a
+    program alone, whose output may be of another day or of Windows; one without reports is
+    information, never ok. What is bad for copies from card to card does not concern a card that is
+    alone.
     """
     named = driver_state.loaded_version(examined.snapshot)
     version = _version(named[0]) if named else None
@@ -104,6 +106,9 @@ def _opinion(examined: Examined, version: Version, worst: Verdict | None) -> tup
     is_bad = worst is not None and worst.status == "bad"
     is_other = wish is not None and version not in wish.versions
     declared = f", and {wish.text} is declared" if wish and is_other else ""
+    own = _version_of_own_modules(examined)
+    if own and own != version and not is_other:
+        is_other, declared = True, f", and driver_modules is of {versions.spelled(own)}"
     if is_bad and not allowed:
         return "fail", f"{driver} is known to be bad for these cards{declared}"
     if is_other:
@@ -128,6 +133,15 @@ def _not_bad(examined: Examined, version: Version, worst: Verdict | None) -> tup
             f"{driver} is known to work with limits: use with caution",
         )
     return "ok", f"{driver} is known to be good" + (" and declared" if wish else "")
+
+
+def _version_of_own_modules(examined: Examined) -> Version | None:
+    """Of the tree that was sent last and built: its modules drive with no other user space."""
+    there = examined.snapshot[OWN_MODULES].or_empty
+    if examined.spec.driver_modules is None:
+        return None
+    found = {one.version for one in there.built.values() if one.digest in there.trees}
+    return _version(found.pop()) if len(found) == 1 else None
 
 
 def _version(spelled: str) -> Version | None:

@@ -68,11 +68,12 @@ def mode(examined: Examined) -> Finding:
     Looks at the running kernel only: /sys/kernel/iommu_groups/*/type of each card's group.
     `identity` is ok, and so is no group at all (the IOMMU is off). `DMA` and `DMA-FQ` are
     translated: a failure with two cards or more where the driver grants P2P over PCIe, or where
-    that is not known. It is information where no copy between the cards meets the IOMMU: the driver
-    grants none, NVLink connects them, or NVIDIA's driver offers none over PCIe between such cards;
-    and where preflight passed for the present state. Where the groups were not collected,
-    the kernel log decides, if it has both the "Default domain type" and "Adding to iommu group" of
-    the cards: the first alone is printed even where no IOMMU works.
+    that is not known, or where `p2p` is required of `driver_modules`. It is information where no
+    copy between the cards meets the IOMMU: the driver grants none, NVLink connects them, or
+    NVIDIA's driver offers none over PCIe between such cards; and where preflight passed for the
+    present state. Where the groups were not collected, the kernel log decides, if it has both the
+    "Default domain type" and "Adding to iommu group" of the cards: the first alone is printed even
+    where no IOMMU works.
     """
     snapshot = examined.snapshot
     groups = snapshot[IOMMU_GROUPS].value
@@ -169,7 +170,8 @@ def _spared(examined: Examined) -> str:
     if not is_all or 0 < len(granting.gpus) < len(examined.cards):
         return ""
     knows_grants, knows_links = snapshot[P2P_READ].is_complete, snapshot[TOPOLOGY].is_complete
-    granted = [one for one in pairs if not (knows_grants and one.is_granted is False)]
+    is_for_own = peers.is_for_own_modules(examined)
+    granted = [one for one in pairs if is_for_own or not (knows_grants and one.is_granted is False)]
     if not granted:
         return ", but no P2P is granted"
     over_pcie = [
@@ -177,7 +179,9 @@ def _spared(examined: Examined) -> str:
     ]
     if not over_pcie:
         return ", but all P2P goes over NVLink"
-    has_none = all(one.is_granted is None and peers.offers_none(one) for one in over_pcie)
+    has_none = not is_for_own and all(
+        one.is_granted is None and peers.offers_none(one) for one in over_pcie
+    )
     return ", but these cards have no P2P over PCIe" if has_none else ""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.views import peers
+from rigops.doctor.views import peers, proof
 from rigops.probe.sections.limits import SECTION as LIMITS
 from rigops.probe.sections.modprobe import SECTION as MODPROBE
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
@@ -16,6 +16,7 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
+    from rigops.doctor.card import Card
     from rigops.doctor.examined import Examined
     from rigops.doctor.views.peers import Grants
 
@@ -72,35 +73,39 @@ def _several_chips(examined: Examined, mixed_pairs: int, total: int) -> Finding:
     )
 
 
-@Check("display.p2p", needs=(TOPOLOGY, P2P_READ), fixes=("hands",))
+@Check("display.p2p", needs=(TOPOLOGY, P2P_READ, *proof.NEEDS), fixes=("hands",))
 def display(examined: Examined) -> Finding | list[Finding]:
     """No display is connected to a card with peer access over PCIe.
 
     Looks at `display_active` of each card that the driver grants peer access over PCIe. A display
     there is a warning: with patched drivers it has broken peer copies, and on any driver it takes
-    memory and time from the card. Where nothing is granted, or all of it goes over NVLink, it does
-    not apply.
+    memory and time from the card. Where `p2p` is required of `driver_modules`, and no preflight has
+    passed for the present state, it is a failure on any card. Where nothing is granted, or all of
+    it goes over NVLink, it does not apply.
     """
     nothing = peers.no_pairs(examined)
     if nothing is not None:
         return nothing
     found = peers.classify_pairs(examined)
-    everything_is_refused = bool(found.refused) and not found.undetermined and not found.granted
+    pairs = found.granted
+    if peers.is_for_own_modules(examined):
+        pairs += (*found.refused, *found.undetermined)
+    everything_is_refused = bool(found.refused) and not found.undetermined and not pairs
     if everything_is_refused and found.all_seen:
         summary = "the driver grants no peer access that a display could disturb"
         return Finding("skipped", summary)
-    if found.granted and all(pair.has_nvlink for pair in found.granted) and not found.undetermined:
+    if pairs and all(pair.has_nvlink for pair in pairs) and not found.undetermined:
         summary = "peer access goes over NVLink, which a display does not disturb"
         return Finding("skipped", summary)
     by_address = {
         card.address: card
-        for pair in found.granted
+        for pair in pairs
         if not pair.has_nvlink
         for card in (pair.one, pair.other)
     }
     driving = [card for card in by_address.values() if card.smi and card.smi.display_active]
     if driving:
-        return [_drives_a_display(card.subject, card.smi.line) for card in driving if card.smi]
+        return [_drives_a_display(examined, card) for card in driving]
     active = [None if card.smi is None else card.smi.display_active for card in examined.cards]
     if found.all_seen and active and all(one is False for one in active):
         return Finding("ok", "no card drives a display")
@@ -115,12 +120,15 @@ def _unseen(found: Grants, active: list[bool | None]) -> str:
     return "whether a card drives a display was not collected"
 
 
-def _drives_a_display(subject: str, line: str) -> Finding:
+def _drives_a_display(examined: Examined, card: Card) -> Finding:
+    is_for_own = peers.is_for_own_modules(examined)
+    has = "is to have" if is_for_own else "has"
+    last = proof.last_proof(examined)
     return Finding(
-        "warn",
-        "a display is connected to a card that has peer access over PCIe",
-        (Evidence(SMI.name, line),),
-        subject=subject,
+        "fail" if is_for_own and not (last and last.holds) else "warn",
+        f"a display is connected to a card that {has} peer access over PCIe",
+        (Evidence(SMI.name, card.smi.line if card.smi else ""),),
+        subject=card.subject,
         why="With drivers that were patched for peer access a display on such a card has broken "
         "the copies between cards; with others it costs memory and time.",
         fix=fix_by_hand(

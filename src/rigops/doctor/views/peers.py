@@ -147,6 +147,14 @@ def classify_pairs(examined: Examined) -> Grants:
     )
 
 
+def is_for_own_modules(examined: Examined) -> bool:
+    """Whether peer access over PCIe is required of the owner's own modules, loaded or to come.
+
+    The driver's present grants are then no reason to spare what would hinder it.
+    """
+    return examined.spec.driver_modules is not None and examined.spec.p2p == "required"
+
+
 def write_refused(snapshot: HostSnapshot) -> bool:
     """The driver grants reading and refuses writing between the same two cards."""
     read, write = snapshot[P2P_READ].value, snapshot[P2P_WRITE].value

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from rigops import assets
-from rigops.concerns.driver_modules import decide, operations, record, tree
+from rigops.concerns.driver_modules import decide, late_mounts, operations, record, tree
+from rigops.concerns.driver_modules.after_proof import StoredTree
+from rigops.concerns.driver_modules.concern import DRIVER_MODULES
+from rigops.concerns.driver_modules.late_mounts import LateMounts
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.operations import TrialConditions
 from rigops.concerns.kernel_args.trial_boot.parts import PROGRAM, UNIT_FILE
 from rigops.concerns.nvidia_driver import record as driver_record
 from rigops.concerns.nvidia_driver.facts import DriverHost, DriverModules, SecureBoot
+from rigops.concerns.registry import read
 from rigops.facts.files import FileFound
 from rigops.facts.sections import GpuPackages, OsRelease, OwnModules, Pci, Uname
 from rigops.hostside.packing import installed_at, pack
@@ -51,6 +55,7 @@ V100: Final = RTX3090.replace("2204", "1db1")
 TEXTS: Final[dict[Any, str]] = {
     DriverHost: f"== kernels\n6.8.0-11-generic headers\n{KERNEL} headers\n",
     DriverModules: "",
+    LateMounts: "",
     GpuPackages: "== dpkg-query -W\nfoo\t1\tamd64\tii \tfoo\n",
     OsRelease: "ID=ubuntu\nVERSION_ID=24.04\nVERSION_CODENAME=noble\n",
     SecureBoot: "",
@@ -71,12 +76,12 @@ class Rig:
         texts: Mapping[Any, str] | None = None,
         cards: str = RTX3090,
         line: str = RUNNING,
-        own: bool = False,
+        own: tuple[str, ...] = (),
         **declared: object,
     ) -> None:
-        """`own`: the argument is permanent."""
+        """`own`: the arguments that are permanent."""
         self.host = FakeHost()
-        drop_in = grub.drop_in((ARGUMENT,)) if own else ""
+        drop_in = grub.drop_in(own) if own else ""
         found = {
             path: OwnedFile(path=path, concern="driver_modules", digest=digest(text.encode()),
                             mode=0o755 if "libexec" in path else 0o644)
@@ -209,6 +214,10 @@ def test_a_tree_arrives_in_pieces_and_counts_only_whole(
             "Secure Boot is on, and the key that signs modules built here is not",
         ),
         ({"records": {driver_record.PATH: driver_record.NOTHING}}, "not before the driver"),
+        (
+            {"texts": {LateMounts: "/dev/vg/var /var ext4 rw,relatime 0 0\n"}},
+            "/var is a file system of its own, which a boot mounts about when it loads the modules",
+        ),
     ],
 )
 def test_what_cannot_be_had_blocks_it_and_nothing_changes(
@@ -223,7 +232,9 @@ def test_what_cannot_be_had_blocks_it_and_nothing_changes(
 
 def test_a_host_that_runs_with_them_changes_nothing(folder: Path) -> None:
     digest = tree.read(str(folder)).digest
-    rig = Rig(folder, there=_running(digest), owned=OWN, line=f"{RUNNING} {ARGUMENT}", own=True)
+    rig = Rig(
+        folder, there=_running(digest), owned=OWN, line=f"{RUNNING} {ARGUMENT}", own=(ARGUMENT,)
+    )
 
     plan = rig.plan()
 
@@ -231,13 +242,26 @@ def test_a_host_that_runs_with_them_changes_nothing(folder: Path) -> None:
 
 
 def test_a_changed_tree_is_tried_by_one_boot_although_the_argument_is_there(folder: Path) -> None:
-    rig = Rig(folder, there=_running("0" * 64), owned=OWN, line=f"{RUNNING} {ARGUMENT}", own=True)
+    rig = Rig(
+        folder, there=_running("0" * 64), owned=OWN, line=f"{RUNNING} {ARGUMENT}", own=(ARGUMENT,)
+    )
 
     plan = rig.plan(now=True)
 
     assert plan.trial_arguments == (ARGUMENT,)
     going = [one for one in plan.changes if one.concern == "kernel_args" and one.kind == "file"]
     assert [one.after for one in going if one.subject == grub.DROP_IN] == [None]
+
+
+def test_the_boot_that_tries_them_has_an_initramfs_that_was_made_since(folder: Path) -> None:
+    """The power may have been cut while it was made, when all files were in place already."""
+    there = _running(tree.read(str(folder)).digest, chosen="stock")
+
+    def made(*, now: bool) -> bool:
+        plan = Rig(folder, there=there, owned=OWN).plan(now=now)
+        return ("driver_modules", "the initramfs") in plan.housekeeping
+
+    assert (made(now=True), made(now=False)) == (True, False)
 
 
 def test_a_tree_that_failed_is_not_tried_again_and_another_one_is(folder: Path) -> None:
@@ -252,7 +276,9 @@ def test_a_tree_that_failed_is_not_tried_again_and_another_one_is(folder: Path) 
 
 def test_what_failed_is_recorded_and_its_argument_goes(folder: Path) -> None:
     digest = tree.read(str(folder)).digest
-    rig = Rig(folder, there=_running(digest), owned=OWN, line=f"{RUNNING} {ARGUMENT}", own=True)
+    rig = Rig(
+        folder, there=_running(digest), owned=OWN, line=f"{RUNNING} {ARGUMENT}", own=(ARGUMENT,)
+    )
 
     given_up = replace(TRIAL, given_up=True, failed="preflight failed", tried=(ARGUMENT,))
     rig.engine.apply("rig", DEPLOYS, trial=given_up)
@@ -263,13 +289,83 @@ def test_what_failed_is_recorded_and_its_argument_goes(folder: Path) -> None:
 
 
 def test_undeclared_all_of_it_goes_with_consent(folder: Path) -> None:
-    gone = Rig(folder, owned=OWN, own=True, driver_modules=None)
+    gone = Rig(folder, owned=OWN, own=(ARGUMENT,), driver_modules=None)
 
     plan = gone.plan()
 
     assert {one.subject for one in plan.changes} == {*OWN, grub.DROP_IN}
     assert all(one.after is None for one in plan.changes)
     assert set(plan.undeclared) == {"driver_modules", "kernel_args"}
+
+
+def test_released_all_that_was_built_and_sent_goes_with_the_files(folder: Path) -> None:
+    rig = Rig(folder, owned=OWN, own=(ARGUMENT,), driver=None, driver_modules=None)
+    rig.engine.apply("rig", DEPLOYS, consent=Consent(removals=None), trial=TRIAL)
+
+    sent = "".join(one.stdin for one in rig.host.sent)
+    assert f"rm -rf {FOLDER} {record.PATH}" in sent
+
+
+def test_a_reinstalled_host_gets_the_proven_tree_from_the_vault_where_the_folder_is_gone(
+    tmp_path: Path,
+) -> None:
+    proven = tree.read(str(written(tmp_path / "tree", files())))
+    kept = tmp_path / "kept"
+    kept.write_bytes(proven.archive)
+    rig = Rig(tmp_path / "gone")
+    rig.engine.provide("rig", StoredTree(kept, proven.digest))
+
+    plan = rig.plan()
+
+    assert (plan.blocked, plan.trial_arguments) == ((), (ARGUMENT,))
+    assert any("is taken from the vault" in text for _, text in plan.notices)
+    sent = [one.subject for one in plan.changes if one.subject.endswith(".tar.gz")]
+    assert sent == [f"{FOLDER}/{proven.digest}.tar.gz"]
+
+
+@pytest.mark.parametrize("is_confirmed", [False, True])
+def test_where_one_key_alone_is_declared_arguments_of_the_other_stay_until_it_is_confirmed(
+    folder: Path, *, is_confirmed: bool
+) -> None:
+    digest, both = tree.read(str(folder)).digest, ("iommu=pt", ARGUMENT)
+    line = f"{RUNNING} {' '.join(both)}"
+    consent = Consent(removals=None if is_confirmed else ())
+
+    def coming(**declared: Any) -> tuple[set[str], tuple[str, ...]]:
+        rig = Rig(folder, there=_running(digest), owned=OWN, line=line, own=both, **declared)
+        plan = rig.engine.plan("rig", DEPLOYS, consent=consent, trial=TRIAL)
+        return set(plan.undeclared), tuple(
+            str(one.after) for one in plan.changes if one.subject == grub.DROP_IN
+        )
+
+    assert coming() == (
+        {"kernel_args"},
+        (grub.drop_in((ARGUMENT,)),) if is_confirmed else (),
+    )
+    assert coming(driver_modules=None, kernel_args=["iommu=pt"]) == (
+        {"driver_modules"},
+        (grub.drop_in(("iommu=pt",)),) if is_confirmed else (),
+    )
+
+
+def test_only_file_systems_that_hold_the_sets_are_late() -> None:
+    text = "/dev/a / ext4 rw 0 0\n/dev/b /var/log ext4 rw 0 0\n/dev/d /var/lib ext4 rw 0 0\n"
+
+    assert late_mounts.parse(text + "/dev/c /var ext4 rw 0 0\n") == ("/var", "/var/lib")
+    assert late_mounts.parse("/dev/e /variants ext4 rw 0 0\n") == ()
+
+
+def test_a_host_that_declares_none_of_it_is_asked_nothing_and_has_nothing_of_it(
+    folder: Path,
+) -> None:
+    """What is not known of the host would be asked, and sent."""
+    rig = Rig(folder, driver_modules=None)
+    plan = rig.plan()
+
+    assert (plan.changes, plan.notices, plan.blocked, rig.host.sent) == ((), (), (), [])
+    assert DRIVER_MODULES.facts(read({})) == ()
+    assert list(DRIVER_MODULES.reboot_reasons(read({}))) == []
+    assert DRIVER_MODULES.self_check(read({})) == ()
 
 
 def test_a_boot_that_loaded_others_does_not_hold() -> None:

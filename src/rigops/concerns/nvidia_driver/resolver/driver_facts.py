@@ -129,7 +129,7 @@ class DriverFacts:
             return found
         exact = SpecifierSet(f"=={self.own_modules}")
         only = DriverDeclaration("version", self.own_modules, exact)
-        return replace(found, driver=only, flavor="open")
+        return replace(found, driver=only, flavor="open", is_of_tree=True)
 
 
 def installed_run_file(

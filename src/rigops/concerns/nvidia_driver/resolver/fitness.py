@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.request import Request
     from rigops.inventory.spec.model import Flavor
 
-_OPEN_FROM = 560
+OPEN_FROM = 560
 _SEPARATE = "put the cards into separate machines"
 
 
@@ -155,7 +155,7 @@ def in_order(
     supported: tuple[ModuleFlavor, ...], version: str, installed: ModuleFlavor | None
 ) -> tuple[ModuleFlavor, ...]:
     """An installed flavor that all cards support comes first; else by branch."""
-    usual: ModuleFlavor = "open" if int(branch_of(version)) >= _OPEN_FROM else "proprietary"
+    usual: ModuleFlavor = "open" if int(branch_of(version)) >= OPEN_FROM else "proprietary"
     first = [installed] if installed else []
     return tuple(one for one in dict.fromkeys((*first, usual, *supported)) if one in supported)
 

@@ -158,6 +158,14 @@ def _declaring(request: Request, one: _Archived, source: object, fix: str) -> Bl
 
 def _fix(request: Request, usable: Sequence[str]) -> str:
     source = "a driver_source (a dict of deb822 fields) of an archive that has it"
+    if request.is_of_tree:
+        version = request.driver.text
+        others = " or ".join(versions.nearest(version, usable)) if usable else ""
+        return (
+            (f"check out a tree of {others}, which they have, or " if others else "")
+            + f"put NVIDIA-Linux-x86_64-{version}.run into a folder of this machine and declare "
+            '"driver_source": "dir:FOLDER"'
+        )
     if not usable:
         return f"declare {source}"
     near = usable[:1]

@@ -28,6 +28,7 @@ class Request:
     locked: str = ""  # the version that was proven here before
     source: str = "auto"  # the declared kind
     tools: tuple[str, ...] = ()  # wanted where they are offered
+    is_of_tree: bool = False  # another version takes another tree of the owner's own modules
 
     def takes(self, version: str) -> bool:
         return self.driver.versions.contains(Version(version), prereleases=True)

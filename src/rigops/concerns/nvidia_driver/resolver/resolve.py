@@ -168,7 +168,9 @@ class _Resolver:
         building = (its.candidate.flavor for its in possible if not self._too_new(its.candidate))
         instead = self.usable()
         other = ""
-        if flavor := next(building, ""):
+        if self._request.is_of_tree:
+            other = "check out a tree of a version that does, or "
+        elif flavor := next(building, ""):
             other = f'declare "driver_flavor": "{flavor}", whose modules build there, or '
         elif instead:
             other = f'declare "driver": {_quoted(versions.nearest(one.version, instead)[-1])}, or '
