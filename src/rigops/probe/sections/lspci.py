@@ -180,7 +180,7 @@ def _function(block: Block) -> LspciFunction:
         vendor=head.vendor,
         device=head.device,
         pci_class=head.pci_class,
-        driver=_value(fields, "Kernel driver in use").partition(" ")[0] or None,  # people mark it
+        driver=_value(fields, "Kernel driver in use").partition(" ")[0].rstrip("`*") or None,
         modules=tuple(filter(None, _value(fields, "Kernel modules").replace(",", " ").split())),
         port_type=next((port[1] for one in capabilities if (port := _PORT.match(one[2]))), None),
         link_capability=_link(fields.get("LnkCap")),
