@@ -68,8 +68,9 @@ class KnownLine:
 
     `words`: runs of letters, ASCII's or others, or with what is between them, in small letters; a
     text without any of them has no such line.
-    `unless`: with a line that matches one of them it means nothing. `follows`: rows of which it is
-    an effect, so that it is left out beside them. `when`: the first context that is there counts.
+    `only`: it means nothing without a match of each of them; `unless`: with one. `follows`: rows of
+    which it is an effect, so that it is left out beside them. `when`: the first context that is
+    there counts.
     """
 
     name: str
@@ -85,13 +86,14 @@ class KnownLine:
     fix: str = ""  # by hand
     declares: Declaration = ""  # with which apply mends it
     subject: Literal["gpu", "host"] = "host"
+    only: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
     when: tuple[Beside, ...] = ()
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        return (self.pattern, *self.unless, *(one.beside for one in self.when))
+        return (self.pattern, *self.only, *self.unless, *(one.beside for one in self.when))
 
 
 class SoughtLine(NamedTuple):

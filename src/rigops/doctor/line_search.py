@@ -84,7 +84,7 @@ def texts_of(snapshot: HostSnapshot) -> list[Text]:
 
 
 def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[KnownLine, list[Hit]]]:
-    """By the name of the row; `unless` is heeded."""
+    """By the name of the row; `only` and `unless` are heeded."""
     if not texts:
         return {}
     wrapped = [Text(one.section, _joined(one.whole)) for one in texts if one.section == PASTED.name]
@@ -95,7 +95,9 @@ def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[Know
         found = near and (_hits(sought, near, texts) or _hits(sought, near, wrapped))
         if found:
             row = sought.read()
-            if not any(is_in(one, texts) for one in row.unless):
+            if all(is_in(one, texts) for one in row.only) and not any(
+                is_in(one, texts) for one in row.unless
+            ):
                 hits[row.name] = (row, found)
     return hits
 

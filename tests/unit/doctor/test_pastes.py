@@ -116,7 +116,7 @@ PASTES: Final = {
     "installer-load-failed": Expected("", "fail pkg.errors"),
     "iommu-event-overflow": Expected("kernel log", "fail iommu.fault"),
     "iommu-fault-repeated": Expected("kernel log", "fail iommu.fault"),
-    "iommu-faults-bbcode": Expected("kernel log", "fail iommu.fault"),
+    "iommu-faults-bbcode": Expected("kernel log", "fail iommu.fault; warn bench.nccl"),
     "journal-cat-ecc": Expected("kernel log", "fail xid"),
     "journal-json-lines": Expected("kernel log", "fail xid"),
     "journal-verbose": Expected("kernel log", "fail xid"),
@@ -164,7 +164,7 @@ PASTES: Final = {
     ),
     "mixed-hang-report-github": Expected(
         "nvidia-smi topo; /proc/cmdline; kernel log; NCCL's log",
-        "fail iommu.fault; info nccl.log",
+        "fail iommu.fault; info nccl.log; warn bench.nccl",
         ok="cmdline.bad gpu.count",
     ),
     "mixed-healthy-rig": Expected(
