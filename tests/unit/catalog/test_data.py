@@ -170,7 +170,8 @@ def test_evidence_is_public_and_names_no_archive_host(path: object) -> None:
 
     assert not [host for host in _REGISTRIES if host in text]
     assert not re.findall(r'where = "[/~.]', text)
-    recorded = r"^(?:pattern|example|counter) = .*"  # lines as programs print them, spaces included
+    # Lines as programs print them, and parts of such lines, spaces included.
+    recorded = r"^(?:pattern|words|example|counter) = .*"
     assert "  " not in re.sub(rf"{recorded}|^ +", "", text, flags=re.MULTILINE)
 
 
