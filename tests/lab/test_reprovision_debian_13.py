@@ -109,7 +109,8 @@ def test_it_goes_on_heals_the_repository_and_the_data_is_byte_for_byte(
         "other", "Debian GNU/Linux 12 (bookworm)", "Debian GNU/Linux 13 (trixie)"
     )  # fmt: skip
     assert found["borg"] == ("other", "1.2.4", "1.4.0")
-    assert found["driver packages"][0] == "same", host["compared"]
+    (packages,) = (one for one in host["compared"] if one["subject"] == "driver packages")
+    assert packages["verdict"] == "same", packages["note"]
     worse = [subject for subject, (verdict, *_) in found.items() if verdict == "worse"]
     assert (host["status"], worse) == ("same", [])
 
