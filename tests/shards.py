@@ -171,7 +171,7 @@ SHARDS = (
     Shard(VM_LAYOUTS, 20, _TRIAL, ("tests/vm",), (), lacks_machines),
     Shard(VM_POWER, 28, _CONVERGE, ("tests/vm",), (), lacks_machines),
     Shard(VM_DRIVER, 22, _DRIVER, ("tests/vm",), (), lacks_machines),
-    Shard(VM_MODULES, 40, (*_DRIVER, *_TRIAL), ("tests/vm",), (), lacks_machines),
+    Shard(VM_MODULES, 30, (*_DRIVER, *_TRIAL), ("tests/vm",), (), lacks_machines),
     Shard(VM_FALLBACK, 10, ("src/rigops/hostside",), ("tests/vm",), (), lacks_machines),
     Shard(
         VM_SNAPSHOTS, 18, (*_SNAPSHOTS, "src/rigops/converge"), ("tests/vm",), (), lacks_machines

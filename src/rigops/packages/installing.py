@@ -80,7 +80,7 @@ report() {
             /^Removing / { text = "removing packages, " $2 }
             /^Setting up / { text = at("configuring package", ++configured) ", " $3 }
             /^(Building |Processing triggers )/ { text = $0 }
-            END { print text }' "$log" | cut -c -100)
+            END { print text }' "$log" | cut -c -100 2>/dev/null) # nobody reads at the end
         [ "$now_at" = "$reported" ] || echo "$now_at"
         reported=$now_at
     done
