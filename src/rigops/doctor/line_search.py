@@ -36,6 +36,7 @@ _LETTERS: Final = bytes(
     one if chr(one) in f"{ascii_lowercase}\n" else ord(" ") for one in range(256)
 )
 _RUN: Final = re.compile(r"[a-z]+")
+_MEETING: Final = re.compile(rb"([a-z]{3}) +(?=([a-z]{3}))")  # ends of runs of letters
 _LONGER_IN_SMALL: Final = "\u0130"
 _TAG: Final = re.compile(r"<[^<>\n]{1,80}>")  # of XML, which says nothing
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
@@ -89,9 +90,14 @@ def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[Know
         return {}
     wrapped = [Text(one.section, _joined(one.whole)) for one in texts if one.section == PASTED.name]
     letters = _letters_in((*texts, *wrapped))
+    meetings = _meetings_in((*texts, *wrapped))
     hits = {}
     for sought in catalog.sought_lines:
-        near = [word for word in sought.words if _may_be_in(letters, word)]
+        near = [
+            word
+            for word in sought.words
+            if _meetings_of(word) <= meetings and _may_be_in(letters, word)
+        ]
         found = near and (_hits(sought, near, texts) or _hits(sought, near, wrapped))
         if found:
             row = sought.read()
@@ -120,11 +126,25 @@ def _letters_in(texts: Iterable[Text]) -> str:
     others: set[str] = set()
     for one in texts:
         said = _TAG.sub(" ", one.small) if one.section == SMI.name else one.small
-        lines = said.encode("ascii", "replace").translate(_LETTERS).split(b"\n")
+        lines = _letters_of(said).split(b"\n")
         found.update(b" ".join(set(lines)).split())
         if not one.small.isascii():
             others.update(_NOT_ASCII.findall(one.small))
     return " ".join((b" ".join(found).decode(), *others))
+
+
+def _meetings_in(texts: Iterable[Text]) -> set[tuple[bytes, bytes]]:
+    """How long runs of letters end that are next to each other in a line, and how they begin."""
+    return {pair for one in texts for pair in _MEETING.findall(_letters_of(one.small))}
+
+
+@cache  # the words of the catalog
+def _meetings_of(word: str) -> frozenset[tuple[bytes, bytes]]:
+    return frozenset(_MEETING.findall(_letters_of(word)))
+
+
+def _letters_of(small: str) -> bytes:
+    return small.encode("ascii", "replace").translate(_LETTERS)
 
 
 def _may_be_in(letters: str, word: str) -> bool:

@@ -81,7 +81,7 @@ PASTES: Final = {
     ),
     "dkms-added-only": Expected("dkms status", "fail drv.dkms"),
     "dkms-build-halts-apt": Expected("", "fail pkg.errors"),
-    "dkms-make-log": Expected("", "fail pkg.errors"),
+    "dkms-make-log": Expected("", "fail drv.dkms; fail pkg.errors"),
     "dkms-make-log-cut": Expected("", "fail pkg.errors"),
     "dkms-narrow-terminal": Expected("", "fail pkg.errors"),
     "dkms-status-and-dpkg": Expected(
