@@ -55,6 +55,7 @@ class Record:
     memory: int
     ahead: float = 0  # seconds that its clock is ahead of ours
     second: int = 0  # MiB of another disk, which no installation touches
+    cards: tuple[str, ...] = guest.TWO
     process: Process | None = None
     owner: Process | None = None  # the machine goes with this process; None: with `down`
 
@@ -77,6 +78,7 @@ class Record:
             silicon=self.folder / "silicon.tar.gz",
             port=self.port,
             memory=self.memory,
+            cards=len(self.cards),
             clock=f"{now:%Y-%m-%dT%H:%M:%S}",
         )
 
@@ -136,7 +138,7 @@ class Machine:
             record = self.record
             if self.is_on:
                 raise LabError(f"{self.name} is on already")
-            guest.pack(record.hardware.silicon)
+            guest.pack(record.hardware.silicon, record.cards)
             replace(record, process=qemu.start(record.hardware)).write()
 
     def wait_for_ssh(self, deadline: float = _PATIENCE) -> None:
@@ -194,6 +196,7 @@ def up(
     rtc: str = "",
     memory: int = 1024,
     second: int = 0,
+    cards: tuple[str, ...] = guest.TWO,
     system: System | None = None,
     keep: bool = False,
 ) -> Machine:
@@ -209,7 +212,9 @@ def up(
     if _read(name) is None:
         owner = None if keep else Process.own()
         given = system or System(image.base(layout), image.host_key(layout))
-        asked = Record(name, layout, 0, given.host_key, memory, _ahead(rtc), second, owner=owner)
+        asked = Record(
+            name, layout, 0, given.host_key, memory, _ahead(rtc), second, cards, owner=owner
+        )
         _make(asked, given.disk)
     machine.start()
     try:
@@ -283,7 +288,7 @@ def _read(name: str) -> Record | None:
         return None
     for key in ("process", "owner"):
         data[key] = Process(**data[key]) if data[key] else None
-    return Record(**data)
+    return Record(**{**data, "cards": tuple(data["cards"])})
 
 
 def _all_names() -> str:

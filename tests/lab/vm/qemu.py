@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 PROGRAM = "qemu-system-x86_64"
 # Each card's root port and the bus behind it; the firmware numbers buses in the order of ports.
-SLOTS = ("0000:00:04.0", "0000:00:05.0")
-CARDS = ("0000:01:00.0", "0000:02:00.0")
+SLOTS = ("0000:00:04.0", "0000:00:05.0", "0000:00:06.0")
+CARDS = ("0000:01:00.0", "0000:02:00.0", "0000:03:00.0")
 SILICON = "opt/lab/silicon"
 # With two, one was seen to hang in its start on a busy machine: each waits for the other.
 _PROCESSORS = 1
@@ -30,6 +30,7 @@ class Hardware:
     silicon: Path  # a tar of the simulation, which the machine unpacks as it starts
     port: int  # of 127.0.0.1, where its sshd answers
     memory: int = 1024  # MiB
+    cards: int = 2  # up to as many as there are slots
     clock: str = "utc"  # or the time its clock starts with
     second: Path | None = None  # another disk
     safe: bool = True  # False: faster, for a disk that is thrown away when anything goes wrong
@@ -60,7 +61,7 @@ def command(hardware: Hardware, direct: tuple[str, ...] = ()) -> list[str]:
     if hardware.second:
         drive = f"file={hardware.second},format={hardware.kind},if=none,id=second,cache={cache}"
         words += ["-drive", drive, "-device", "ide-hd,drive=second,bus=ide.1,serial=SECOND"]
-    for number, slot in enumerate(SLOTS):
+    for number, slot in enumerate(SLOTS[: hardware.cards]):
         words += _card(number, slot)
     return [*words, *direct]
 
