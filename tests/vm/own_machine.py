@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 STOCK, OWN = 1, 2  # the marks of the two sets
 LATER: Final = "/srv/later"  # the package of a kernel that is not installed yet
 
-_LAYOUT: Final = "home"
 _SUITES: Final = {GOOD: (bootstrap.SUITE,), NEWEST: (bootstrap.SUITE, "newest")}
 _BUILDER: Final = "nvidia-open-kernel-dkms"
 _NAME: Final = "nvidia-current-open"
@@ -63,19 +62,19 @@ ls /lib/modules/*/updates/dkms/{_NAME}-peermem.ko
 """
 
 
-def system(driver: str = GOOD) -> System:
+def system(driver: str = GOOD, layout: str = "home") -> System:
     """With this stock driver, and no rigops yet."""
     makers = (Path(__file__), Path(own_tree.__file__))
-    identity = [str(image.base(_LAYOUT, _MORE)), str(layers.repository())]
+    identity = [str(image.base(layout, _MORE)), str(layers.repository())]
     identity += [driver, *(path.read_text() for path in makers)]
     digest = sha256(json.dumps(identity).encode()).hexdigest()[:16]
-    folder = cache.built("vm-own-modules", digest, lambda new: _build(new, _SUITES[driver]))
-    return System(folder / "disk.raw", image.host_key(_LAYOUT, _MORE))
+    folder = cache.built("vm-own-modules", digest, lambda new: _build(new, layout, _SUITES[driver]))
+    return System(folder / "disk.raw", image.host_key(layout, _MORE))
 
 
-def _build(new: Path, suites: tuple[str, ...]) -> None:
-    disk = SystemDisk(new / "disk.raw")
-    base = str(image.base(_LAYOUT, _MORE))
+def _build(new: Path, layout: str, suites: tuple[str, ...]) -> None:
+    disk = SystemDisk(new / "disk.raw", layout)
+    base = str(image.base(layout, _MORE))
     subprocess.run(["cp", "--sparse=always", base, str(disk.path)], check=True)
     _send(disk, AT, _archive(suites))
     does(disk, f"cat >/{FILE}", given="\n".join(source("debian", one) for one in suites))

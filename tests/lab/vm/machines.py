@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from tests.lab import cache
 from tests.lab.errors import LabError
 from tests.lab.processes import Process
-from tests.lab.vm import access, guest, image, qemu
+from tests.lab.vm import access, guest, image, layouts, qemu, uefi
 from tests.lab.vm.access import Access
 from tests.lab.vm.requirements import lacks
 
@@ -79,6 +79,7 @@ class Record:
             port=self.port,
             memory=self.memory,
             cards=len(self.cards),
+            variables=self.folder / "variables.fd" if self.layout == layouts.UEFI else None,
             clock=f"{now:%Y-%m-%dT%H:%M:%S}",
         )
 
@@ -173,6 +174,13 @@ class Machine:
         if process:
             process.kill()
 
+    def enroll(self, certificate: bytes) -> None:
+        """While it is off: a key of the owner's, beside those that its firmware came with."""
+        variables = self.record.hardware.variables
+        if self.is_on or variables is None:
+            raise LabError(f"{self.name} is on, or has no UEFI")
+        uefi.enroll(variables, certificate)
+
     def install(self, system: System) -> None:
         """While it is off: another system, which nobody's known_hosts knows."""
         with _locked():
@@ -244,6 +252,8 @@ def _make(asked: Record, disk: Path) -> None:
         record = replace(asked, port=access.free_port())
         record.folder.mkdir(parents=True)
         _overlay(disk, record.hardware.disk)
+        if record.hardware.variables:
+            shutil.copy(uefi.VARIABLES, record.hardware.variables)
         if record.hardware.second:
             _image(str(record.hardware.second), f"{record.second}M")
         record.access.write()
