@@ -12,7 +12,7 @@ import pytest
 from tests import own_tree
 from tests.lab.driver_rig import NEWEST
 from tests.lab.laptop import Laptop
-from tests.shards import VM_BLACKWELL
+from tests.shards import VM_RIGS
 from tests.vm import own_machine
 from tests.vm.own_machine import OWN, STOCK
 from tests.vm.own_rig import ARGUMENT, Rig
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.vm.conftest import Machines
 
-pytestmark = pytest.mark.shard(VM_BLACKWELL)
+pytestmark = pytest.mark.shard(VM_RIGS)
 
 TREE: Final = own_tree.files(NEWEST, OWN)
 KEYS: Final = "RMForceStaticBar1=1;PeerMappingOverride=1"

@@ -42,9 +42,11 @@ _BECAUSE: Final[Mapping[str, str]] = {
 
 def unfit(tree: Tree, machine: Machine, catalog: Catalog) -> Blocker | None:
     """Why this machine cannot run them, whatever its packages are."""
-    supported, _ = flavors(catalog, tree.version, machine.cards)
-    if "open" not in supported:
-        names = ", ".join(dict.fromkeys(str(one) for one in machine.cards))
+    older = [
+        str(one) for one in machine.cards if "open" not in flavors(catalog, tree.version, (one,))[0]
+    ]
+    if older:
+        names = ", ".join(dict.fromkeys(older))
         return Blocker(
             f"the open kernel modules {tree.version} drive Turing and newer cards only, and this "
             f"machine has {names}",
