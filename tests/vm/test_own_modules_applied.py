@@ -89,7 +89,7 @@ def test_a_cut_of_the_ordered_trial_boots_the_own_set_once(rig: Rig) -> None:
 def test_a_plain_apply_proves_what_was_cut_off_and_makes_it_permanent(rig: Rig) -> None:
     code, host = rig.applied()
 
-    assert (code, host["outcome"]) == (0, "changed"), host
+    assert (code, host["outcome"]) == (0, "changed"), host["error"]
     assert host["preflight"]["status"] == "ok"
     order = [one["stage"] for one in host["stages"]]
     assert order.index("preflight") < order.index("change")
@@ -143,7 +143,7 @@ def test_undeclared_it_is_gone_and_the_packages_stay(rig: Rig) -> None:
 
     code, host = rig.applied("--prune")
 
-    assert (code, host["outcome"]) == (0, "changed"), host
+    assert (code, host["outcome"]) == (0, "changed"), host["error"]
     assert rig.loaded == STOCK
     assert ARGUMENT not in rig.arguments
     assert rig.own_files() == ""
@@ -168,7 +168,7 @@ def test_a_trial_that_fails_comes_back_and_is_not_tried_again(
 
     code, host = rig.applied()
 
-    assert (code, host["outcome"]) == (1, "failed"), host
+    assert (code, host["outcome"]) == (1, "failed"), host["error"]
     assert told in host["error"]["message"]
     assert rig.loaded == STOCK
     assert ARGUMENT not in rig.arguments

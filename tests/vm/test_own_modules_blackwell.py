@@ -43,7 +43,7 @@ def test_copies_that_hang_without_the_keys_lead_back_to_the_stock_set(rig: Rig) 
 
     code, host = rig.applied()
 
-    assert (code, host["outcome"]) == (1, "failed"), host
+    assert (code, host["outcome"]) == (1, "failed"), host["error"]
     assert "preflight failed" in host["error"]["message"]
     assert rig.loaded == STOCK
     assert ARGUMENT not in rig.arguments
@@ -57,7 +57,7 @@ def test_with_the_keys_the_same_tree_is_tried_again_and_proven(rig: Rig) -> None
 
     code, host = rig.applied()
 
-    assert (code, host["outcome"]) == (0, "changed"), host
+    assert (code, host["outcome"]) == (0, "changed"), host["error"]
     assert host["preflight"]["status"] == "ok"
     assert rig.loaded == OWN
     assert f"nvidia of tree {OWN} with {KEYS}" in rig.machine.ssh("dmesg")
@@ -72,7 +72,7 @@ def test_what_a_person_took_away_is_drift_until_the_next_apply(rig: Rig) -> None
     assert rig.loaded == STOCK
     assert rig.verdict("drv.modules") == "fail"
     code, host = rig.applied()
-    assert (code, host["outcome"]) == (0, "changed"), host
+    assert (code, host["outcome"]) == (0, "changed"), host["error"]
     assert rig.loaded == OWN
     assert rig.verdict("drv.modules") == "ok"
 
@@ -83,7 +83,7 @@ def test_undeclared_it_is_gone_and_the_packages_stay(rig: Rig) -> None:
 
     code, host = rig.applied("--prune")
 
-    assert (code, host["outcome"]) == (0, "changed"), host
+    assert (code, host["outcome"]) == (0, "changed"), host["error"]
     assert rig.loaded == STOCK
     assert rig.own_files() == ""
     assert rig.machine.ssh("dpkg-query -W") == packages
@@ -99,7 +99,7 @@ def test_two_generations_run_with_it_and_are_told_that_they_are_no_peers(
 
     code, host = rig.applied()
 
-    assert (code, host["outcome"]) == (0, "changed"), host
+    assert (code, host["outcome"]) == (0, "changed"), host["error"]
     assert rig.loaded == OWN
     assert rig.verdict("mixed.gpus") == "warn"
     assert rig.verdict("drv.modules") == "ok"

@@ -60,7 +60,7 @@ def test_with_the_key_both_sets_are_loaded_as_asked_and_proven(rig: Rig) -> None
 
     code, host = rig.applied()
 
-    assert (code, host["outcome"]) == (0, "changed"), host
+    assert (code, host["outcome"]) == (0, "changed"), host["error"]
     assert host["preflight"]["status"] == "ok"
     assert rig.loaded == OWN
     assert ARGUMENT in rig.arguments
@@ -74,6 +74,6 @@ def test_undeclared_the_stock_set_is_loaded_again(rig: Rig) -> None:
 
     code, host = rig.applied("--prune")
 
-    assert (code, host["outcome"]) == (0, "changed"), host
+    assert (code, host["outcome"]) == (0, "changed"), host["error"]
     assert rig.loaded == STOCK
     assert rig.own_files() == ""
