@@ -43,9 +43,10 @@ printf '#!/bin/sh\\n[ "$1" = prereqs ] || echo 0 > /proc/sys/kernel/randomize_va
 chmod 755 "$1/etc/initramfs-tools/scripts/init-top/lab"
 """
 _INSTALL = "grub-install /dev/sda && update-grub"
-_INSTALL_SIGNED = (
-    "grub-install --uefi-secure-boot --force-extra-removable --no-nvram && update-grub"
-)
+_INSTALL_SIGNED = """
+grub-install --target=x86_64-efi --uefi-secure-boot --force-extra-removable --no-nvram
+update-grub
+"""
 _FORGET = "systemd.mask=systemd-journal-flush.service"  # machines have not seen this boot
 _TREE = "root"
 
