@@ -44,7 +44,7 @@ chmod 755 "$1/etc/initramfs-tools/scripts/init-top/lab"
 """
 _INSTALL = "grub-install /dev/sda && update-grub"
 _INSTALL_SIGNED = """
-grub-install --target=x86_64-efi --uefi-secure-boot --force-extra-removable --no-nvram
+grub-install --target=x86_64-efi --uefi-secure-boot --force-extra-removable --no-nvram &&
 update-grub
 """
 _FORGET = "systemd.mask=systemd-journal-flush.service"  # machines have not seen this boot
