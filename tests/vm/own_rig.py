@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests import own_tree
 from tests.vm.cutting import cut_at, cut_when, switch_on
-from tests.vm.trying import PATIENCE_S, Tended
+from tests.vm.trying import PATIENCE_S, REBOOT_TIMEOUT_S, Tended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,8 @@ class Rig(Tended):
 
     def _declare(self, **more: object) -> None:
         cards = len(self.machine.record.cards)
-        self.declare("iommu=pt", driver=self.driver, gpus=cards, **more)
+        slowly = {"reboot_timeout": 2 * REBOOT_TIMEOUT_S}  # a minute to load modules, beside others
+        self.declare("iommu=pt", driver=self.driver, gpus=cards, **slowly, **more)
 
     def run(self, *words: str) -> tuple[int, Mapping[str, Any]]:
         said = self.rigops(*words, "--json")
