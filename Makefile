@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 PACKAGES := openssh-client openssh-server mmdebstrap systemd systemd-container btrfs-progs kmod \
-  iproute2 gcc libc6-dev shellcheck busybox mksh qemu-system-x86 qemu-utils fdisk \
+  iproute2 gcc libc6-dev shellcheck busybox mksh qemu-system-x86 qemu-utils ovmf fdisk \
   dosfstools e2fsprogs grub-common gpg gpg-agent curl wget btrbk
 # Of shards alone: 170 MB.
 test-all shard shards: PACKAGES += chromium

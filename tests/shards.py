@@ -53,6 +53,7 @@ VM_LAYOUTS = "vm-layouts"
 VM_POWER = "vm-power"
 VM_DRIVER = "vm-driver"
 VM_MODULES = "vm-modules"
+VM_RIGS = "vm-rigs"
 VM_FALLBACK = "vm-fallback"
 VM_SNAPSHOTS = "vm-snapshots"
 VM_INSTALL = "vm-install"
@@ -172,6 +173,7 @@ SHARDS = (
     Shard(VM_POWER, 28, _CONVERGE, ("tests/vm",), (), lacks_machines),
     Shard(VM_DRIVER, 22, _DRIVER, ("tests/vm",), (), lacks_machines),
     Shard(VM_MODULES, 30, (*_DRIVER, *_TRIAL), ("tests/vm",), (), lacks_machines),
+    Shard(VM_RIGS, 25, (*_DRIVER, *_TRIAL), ("tests/vm",), (), lacks_machines),
     Shard(VM_FALLBACK, 10, ("src/rigops/hostside",), ("tests/vm",), (), lacks_machines),
     Shard(
         VM_SNAPSHOTS, 18, (*_SNAPSHOTS, "src/rigops/converge"), ("tests/vm",), (), lacks_machines

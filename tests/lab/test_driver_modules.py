@@ -98,3 +98,38 @@ def test_on_a_host_with_a_kernel_of_its_own_plan_shows_all_that_comes_and_what_i
     lines = "\n".join(stock["notices"])
     assert "they grant GeForce RTX 3090 none over PCIe" in lines
     assert not rig.there(MODPROBE, "/var/lib/rigops/driver-modules")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        pytest.param(
+            ("t180-4xv100=own-v100",),
+            "drive Turing and newer cards only, and this machine has Tesla V100-SXM2-16GB. "
+            "fix: leave driver_modules out here",
+            id="V100",
+        ),
+        pytest.param(
+            ("desktop-3060-1060=own-mixed",),
+            "drive Turing and newer cards only, and this machine has GeForce GTX 1060. fix: ",
+            id="mixed generations",
+        ),
+        pytest.param(
+            ("threadripper-3x3090=own-signed", "secure_boot=on"),
+            "Secure Boot is on, and the key that signs modules built here",
+            id="Secure Boot",
+        ),
+    ],
+)
+def test_a_rig_that_cannot_run_them_is_refused_before_anything_changes(
+    words: tuple[str, ...],
+    reason: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with tended(tmp_path_factory, *words) as rig:
+        rig.does(NEXT_KERNEL)
+        host = rig.plan(1, driver=GOOD, driver_modules=_tree(tmp_path, GOOD))
+
+        assert reason in _reasons(host)["driver_modules"]
+        assert not rig.there(MODPROBE, "/var/lib/rigops/driver-modules")

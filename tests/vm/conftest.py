@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.laptop import Laptop
-from tests.lab.vm import machines
+from tests.lab.vm import guest, machines
 from tests.lab.vm.requirements import lacks
 
 if TYPE_CHECKING:
@@ -34,12 +34,19 @@ class Machines:
         rtc: str = "",
         memory: int = 1024,
         second: int = 0,
+        cards: tuple[str, ...] = guest.TWO,
         system: System | None = None,
     ) -> Machine:
         """One that answers, with a name that no other run has."""
         name = f"vm-{os.getpid()}-{next(_numbers)}"
         machine = machines.up(
-            name, layout=layout, rtc=rtc, memory=memory, second=second, system=system
+            name,
+            layout=layout,
+            rtc=rtc,
+            memory=memory,
+            second=second,
+            cards=cards,
+            system=system,
         )
         self._up.append(machine)
         return machine

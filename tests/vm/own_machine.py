@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests import own_tree
 from tests.lab import bootstrap, cache, layers
-from tests.lab.driver_rig import GOOD
+from tests.lab.driver_rig import GOOD, NEWEST
 from tests.lab.packages import AT, FILE, deb, source
 from tests.lab.vm import image
 from tests.lab.vm.machines import System
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 STOCK, OWN = 1, 2  # the marks of the two sets
 LATER: Final = "/srv/later"  # the package of a kernel that is not installed yet
 
-_LAYOUT: Final = "home"
+_SUITES: Final = {GOOD: (bootstrap.SUITE,), NEWEST: (bootstrap.SUITE, "newest")}
 _BUILDER: Final = "nvidia-open-kernel-dkms"
 _NAME: Final = "nvidia-current-open"
 _MORE: Final = (
@@ -62,22 +62,22 @@ ls /lib/modules/*/updates/dkms/{_NAME}-peermem.ko
 """
 
 
-def system() -> System:
-    """With the stock driver, and no rigops yet."""
+def system(driver: str = GOOD, layout: str = "home") -> System:
+    """With this stock driver, and no rigops yet."""
     makers = (Path(__file__), Path(own_tree.__file__))
-    identity = [str(image.base(_LAYOUT, _MORE)), str(layers.repository())]
-    identity += [path.read_text() for path in makers]
+    identity = [str(image.base(layout, _MORE)), str(layers.repository())]
+    identity += [driver, *(path.read_text() for path in makers)]
     digest = sha256(json.dumps(identity).encode()).hexdigest()[:16]
-    folder = cache.built("vm-own-modules", digest, _build)
-    return System(folder / "disk.raw", image.host_key(_LAYOUT, _MORE))
+    folder = cache.built("vm-own-modules", digest, lambda new: _build(new, layout, _SUITES[driver]))
+    return System(folder / "disk.raw", image.host_key(layout, _MORE))
 
 
-def _build(new: Path) -> None:
-    disk = SystemDisk(new / "disk.raw")
-    base = str(image.base(_LAYOUT, _MORE))
+def _build(new: Path, layout: str, suites: tuple[str, ...]) -> None:
+    disk = SystemDisk(new / "disk.raw", layout)
+    base = str(image.base(layout, _MORE))
     subprocess.run(["cp", "--sparse=always", base, str(disk.path)], check=True)
-    _send(disk, AT, _archive())
-    does(disk, f"cat >/{FILE}", given=source("debian", bootstrap.SUITE))
+    _send(disk, AT, _archive(suites))
+    does(disk, f"cat >/{FILE}", given="\n".join(source("debian", one) for one in suites))
     does(disk, "apt-get -q update -o APT::Sandbox::User=root")
     does(disk, _INSTALL)
     does(disk, BY_ITS_DISK + _IN_ORDER)
@@ -98,54 +98,54 @@ def _send(disk: SystemDisk, folder: str, files: list[deb.File]) -> None:
     )
 
 
-def _archive() -> list[deb.File]:
+def _archive(suites: tuple[str, ...]) -> list[deb.File]:
     """The lab's, with this builder, and without the lab's DKMS, which compiles nothing."""
     root = layers.repository()
     found = {
         str(path.relative_to(root)): path.read_bytes()
-        for part in ("debian/pool", f"debian/dists/{bootstrap.SUITE}")
+        for part in ("debian/pool", *(f"debian/dists/{suite}" for suite in suites))
         for path in (root / part).rglob("*")
         if path.is_file()
     }
-    release = f"debian/dists/{bootstrap.SUITE}/Release"
     for path in [path for path in found if path.endswith("/Packages")]:
-        if path.startswith(release.removesuffix("Release")):
-            stanzas = [
-                _with_stub(stanza, found) if f"Package: {_BUILDER}\n" in stanza else stanza
-                for stanza in found[path].decode().split("\n\n")
-                if not stanza.lstrip().startswith("Package: dkms\n")
-            ]
-            text = "\n\n".join(stanzas).encode()
-            before = sha256(found[path]).hexdigest(), len(found[path])
-            for old, new in zip(before, (sha256(text).hexdigest(), len(text)), strict=True):
-                found[release] = found[release].replace(str(old).encode(), str(new).encode())
-            found[path] = text
+        stanzas = [
+            _with_stub(stanza, found) if f"Package: {_BUILDER}\n" in stanza else stanza
+            for stanza in found[path].decode().split("\n\n")
+            if not stanza.lstrip().startswith("Package: dkms\n")
+        ]
+        text = "\n\n".join(stanzas).encode()
+        release = "/".join([*path.split("/")[:3], "Release"])
+        before = sha256(found[path]).hexdigest(), len(found[path])
+        for old, new in zip(before, (sha256(text).hexdigest(), len(text)), strict=True):
+            found[release] = found[release].replace(str(old).encode(), str(new).encode())
+        found[path] = text
     return [deb.File(path, data) for path, data in found.items()]
 
 
 def _with_stub(stanza: str, found: dict[str, bytes]) -> str:
     """The same package with modules that are compiled; its list has what it is now."""
     fields = dict(re.findall(r"(?m)^([A-Za-z0-9-]+): (.*(?:\n .*)*)", stanza))
-    if fields["Version"].partition("-")[0] != GOOD:
+    version = fields["Version"].partition("-")[0]
+    if version not in _SUITES:
         return stanza
     name = fields.pop("Filename")
     del fields["Size"], fields["SHA256"]
-    data = deb.pack(fields, list(_scripts()), list(_stub()))
+    data = deb.pack(fields, list(_scripts(version)), list(_stub(version)))
     found[f"debian/{name}"] = data
     about = {"Filename": name, "Size": str(len(data)), "SHA256": sha256(data).hexdigest()}
     return deb.control({**fields, **about}).rstrip("\n")
 
 
-def _scripts() -> Iterator[deb.File]:
+def _scripts(version: str) -> Iterator[deb.File]:
     content = layers.CHECKOUT / "tests/lab/packages/content/driver-dkms/DEBIAN"
     for path in sorted(content.iterdir()):
-        text = path.read_text().replace("@DKMS_NAME@", _NAME).replace("@UPSTREAM@", GOOD)
+        text = path.read_text().replace("@DKMS_NAME@", _NAME).replace("@UPSTREAM@", version)
         yield deb.File(path.name, text.encode(), 0o755)
 
 
-def _stub() -> Iterator[deb.File]:
+def _stub(version: str) -> Iterator[deb.File]:
     """Its cores are compiled with the rest, since its source has no need to hide any."""
-    lines = [f'PACKAGE_NAME="{_NAME}"', f'PACKAGE_VERSION="{GOOD}"', 'AUTOINSTALL="yes"']
+    lines = [f'PACKAGE_NAME="{_NAME}"', f'PACKAGE_VERSION="{version}"', 'AUTOINSTALL="yes"']
     lines += ["MAKE[0]=\"'make' KERNEL_UNAME=${kernelver} modules\"", 'CLEAN="true"']
     for number, part in enumerate(_PARTS):
         lines += [
@@ -153,9 +153,9 @@ def _stub() -> Iterator[deb.File]:
             f'DEST_MODULE_NAME[{number}]="{_NAME}{part}"',
             f'DEST_MODULE_LOCATION[{number}]="/updates/dkms"',
         ]
-    folder = f"usr/src/{_NAME}-{GOOD}"
+    folder = f"usr/src/{_NAME}-{version}"
     yield deb.File(f"{folder}/dkms.conf", "\n".join([*lines, ""]).encode())
-    for path, text in own_tree.files(GOOD, STOCK).items():
+    for path, text in own_tree.files(version, STOCK).items():
         parts = path.split("/")
         if parts[0] == "kernel-open":
             yield deb.File(f"{folder}/{path.removeprefix('kernel-open/')}", text.encode())

@@ -40,6 +40,7 @@ class SystemDisk:
     """A raw one. `run` is a command as root inside it."""
 
     path: Path
+    layout: str = _LAYOUT
 
     @classmethod
     def installed(cls, folder: Path) -> SystemDisk:
@@ -101,10 +102,11 @@ class SystemDisk:
         self, steps: list[str], *, mounts: bool = True, given: str = "", timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """In shell, with the devices as $root and $boot, or mounted at /mnt."""
-        layout = layouts.layout(_LAYOUT)
+        layout = layouts.layout(self.layout)
+        (boot,) = (one for one in layout.beside if one.where == "/boot")
         end = "mountpoint -q /mnt && umount -R /mnt; losetup --detach $root $boot"
         begin = ["root= boot=", f"trap '{end}' EXIT"]
-        for name, one in zip(("root", "boot"), (layout.root, *layout.beside), strict=True):
+        for name, one in (("root", layout.root), ("boot", boot)):
             span = ["--offset", str(one.start), "--sizelimit", str(one.size)]
             loop = shlex.join(["losetup", "--find", "--show", *span, str(self.path)])
             begin.append(f"{name}=$({loop})")

@@ -7,8 +7,7 @@ tree. Cards and CUDA are the lab's, and grant each other access where the owner'
 from __future__ import annotations
 
 import json
-import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -17,28 +16,21 @@ from tests.lab.driver_rig import GOOD
 from tests.lab.laptop import Laptop
 from tests.shards import VM_MODULES
 from tests.vm import own_machine
-from tests.vm.cutting import cut_at, cut_when, switch_on
 from tests.vm.own_machine import OWN, STOCK
-from tests.vm.trying import PATIENCE_S, Tended
+from tests.vm.own_rig import ARGUMENT, FAILED, FOLDER, Rig
+from tests.vm.trying import PATIENCE_S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from tests.vm.conftest import Machines
 
 pytestmark = pytest.mark.shard(VM_MODULES)
 
-ARGUMENT: Final = "rigops.nvidia=own"
-FOLDER: Final = "/var/lib/rigops/driver-modules"
-MODPROBE: Final = "/etc/modprobe.d/00-rigops-nvidia-modules.conf"
-FAILED: Final = "/var/lib/rigops/failed_modules.json"
 FIRMWARE: Final = f"/lib/firmware/nvidia/{GOOD}"
 FAULT: Final = "/etc/lab-fault-of-own-modules"
 MODULE: Final = "kernel-open/nvidia-uvm/module.c"
 # For the kernel that comes later it does not build.
-TREE: Final = own_tree.files(GOOD, OWN)
 REFUSES: Final = "#include <linux/kconfig.h>\n#ifdef CONFIG_PREEMPT_RT\n#error too new\n#endif\n"
+THREE: Final = ("GeForce RTX 3090",) * 3
 PURGE: Final = """
 echo 'linux-base linux-base/removing-running-kernel boolean false' | debconf-set-selections
 DEBIAN_FRONTEND=noninteractive apt-get -q -y purge"""
@@ -47,72 +39,15 @@ while systemctl list-units --plain --no-legend 'rigops-kernel-hook-*' | grep -q 
 """
 
 
-class Rig(Tended):
-    def own(self, **more: object) -> None:
-        declared: dict[str, Any] = {"driver": GOOD, "p2p": "required", "gpus": 2, **more}
-        self.declare("iommu=pt", driver_modules=str(self.laptop.folder / "tree"), **declared)
-
-    def stock(self) -> None:
-        self.declare("iommu=pt", driver=GOOD, p2p="measure", gpus=2)
-
-    def run(self, *words: str) -> tuple[int, Mapping[str, Any]]:
-        said = self.rigops(*words, "--json")
-        assert said.out, said.err
-        (host,) = said.json()["hosts"]
-        return said.code, host
-
-    def applied(self, *options: str) -> tuple[int, Mapping[str, Any]]:
-        return self.run("apply", "--yes", "--reboot", "auto", *options)
-
-    def cut(self, condition: str = "", stage: str = "") -> None:
-        """In an apply: when the machine comes to this condition, or the apply to this stage."""
-        words = ("apply", "--yes", "--reboot", "auto", "-i", "inventory.py")
-        running = self.laptop.start(*words)
-        try:
-            if condition:
-                cut_when(self.machine, condition, PATIENCE_S)
-            else:
-                cut_at(self.machine, running, stage)
-            running.wait(PATIENCE_S)
-        finally:
-            running.end()
-        switch_on(self.machine)
-
-    @property
-    def loaded(self) -> int:
-        """The tree that all five modules are of."""
-        said = self.machine.ssh("dmesg")
-        found = dict(re.findall(r"(nvidia\S*) of tree (\d)", said))
-        assert set(found) == set(own_tree.MODULES), said[-2000:]
-        (tree,) = set(found.values())
-        return int(tree)
-
-    @property
-    def is_whole(self) -> bool:
-        return self.machine.ssh("dpkg --audit; systemctl --failed --no-legend") == ""
-
-    def own_files(self) -> str:
-        return self.machine.ssh(
-            f"ls -d {FOLDER} {MODPROBE} {FAILED} /usr/local/libexec/rigops/*_modules 2>/dev/null;"
-            "ls -d /var/lib/dkms/rigops* /usr/src/rigops* /var/tmp/rigops* 2>/dev/null;"
-            "lsinitramfs /boot/initrd.img-$(uname -r) | grep 00-rigops || :"
-        )
-
-
 @pytest.fixture(scope="module")
 def rig(module_vm: Machines, tmp_path_factory: pytest.TempPathFactory) -> Rig:
+    tree = own_tree.files(GOOD, OWN)
+    machine = module_vm.up(system=own_machine.system(), memory=1536, cards=THREE)
     laptop = Laptop(tmp_path_factory.mktemp("laptop"))
-    write(laptop.folder / "tree")
-    rig = Rig(module_vm.up(system=own_machine.system(), memory=1536), laptop)
+    rig = Rig(machine, laptop, GOOD, {**tree, MODULE: REFUSES + tree[MODULE]})
     rig.own()
     assert rig.loaded == STOCK
     return rig
-
-
-def write(folder: Path) -> None:
-    for name, text in {**TREE, MODULE: REFUSES + TREE[MODULE]}.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
 
 
 @pytest.mark.parametrize(
@@ -154,12 +89,12 @@ def test_a_cut_of_the_ordered_trial_boots_the_own_set_once(rig: Rig) -> None:
 def test_a_plain_apply_proves_what_was_cut_off_and_makes_it_permanent(rig: Rig) -> None:
     code, host = rig.applied()
 
-    assert (code, host["outcome"]) == (0, "changed"), host
+    assert (code, host["outcome"]) == (0, "changed"), host["error"]
     assert host["preflight"]["status"] == "ok"
     order = [one["stage"] for one in host["stages"]]
     assert order.index("preflight") < order.index("change")
     assert ARGUMENT in rig.machine.ssh("cat /boot/grub/grub.cfg")
-    proven = json.loads(rig.machine.ssh("cat /var/lib/rigops/proven.json"))
+    proven = rig.proven
     (locked,) = json.loads((rig.laptop.folder / "inventory.lock.json").read_text())["hosts"]
     tree = rig.laptop.folder / "data/rigops/vault/sha256" / locked["tree"][:2]
     assert proven["modules"] == locked["modules"]
@@ -208,7 +143,7 @@ def test_undeclared_it_is_gone_and_the_packages_stay(rig: Rig) -> None:
 
     code, host = rig.applied("--prune")
 
-    assert (code, host["outcome"]) == (0, "changed"), host
+    assert (code, host["outcome"]) == (0, "changed"), host["error"]
     assert rig.loaded == STOCK
     assert ARGUMENT not in rig.arguments
     assert rig.own_files() == ""
@@ -233,7 +168,7 @@ def test_a_trial_that_fails_comes_back_and_is_not_tried_again(
 
     code, host = rig.applied()
 
-    assert (code, host["outcome"]) == (1, "failed"), host
+    assert (code, host["outcome"]) == (1, "failed"), host["error"]
     assert told in host["error"]["message"]
     assert rig.loaded == STOCK
     assert ARGUMENT not in rig.arguments

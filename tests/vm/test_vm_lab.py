@@ -57,7 +57,7 @@ def test_doctor_sees_two_cards_in_groups_of_the_kernel_s(machine: Machine, lapto
     mode = seen.one("iommu.mode")
     assert mode["status"] == "fail"
     evidence = str(mode["evidence"])
-    for card, slot in zip(CARDS, SLOTS, strict=True):
+    for card, slot in zip(CARDS[:2], SLOTS[:2], strict=True):
         assert f"{group_of(machine, card)} DMA-FQ {card}" in evidence
         assert f"/{slot}/{card}" in machine.ssh(f"readlink -f /sys/bus/pci/devices/{card}")
         assert group_of(machine, card) != group_of(machine, slot)

@@ -6,24 +6,29 @@ import io
 import json
 import tarfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import NAMESPACE_DNS, uuid5
 
 from tests.lab.seed import SILICON
 from tests.lab.vm.qemu import CARDS, SLOTS
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 FOLDER = Path(__file__).with_name("inside")
 DRIVER = "535.261.03"
+TWO = ("GeForce RTX 3090",) * 2
 _UNIT = "lab-cards.service"
 
 
-def rig_file() -> str:
+def rig_file(cards: Sequence[str] = TWO) -> str:
     """P2P is granted, and right only where the IOMMU lets the cards' addresses through."""
     gpus = [
         {
-            "address": address, "port": port, "model": "GeForce RTX 3090", "generation": 3,
+            "address": address, "port": port, "model": model, "generation": 3,
             "uuid": f"GPU-{uuid5(NAMESPACE_DNS, address)}", "vbios": "94.02.42.00.01",
         }
-        for address, port in zip(CARDS, SLOTS, strict=True)
+        for address, port, model in zip(CARDS, SLOTS, cards, strict=False)
     ]  # fmt: skip
     rig = {
         "name": "machine", "os": "debian", "cpu": {"vendor": "Intel", "threads": 2},
@@ -50,13 +55,13 @@ def write(tree: Path) -> None:
     wanted.symlink_to(f"../{_UNIT}")
 
 
-def pack(target: Path) -> None:
+def pack(target: Path, cards: Sequence[str] = TWO) -> None:
     """The simulation as it is now in the checkout, and the cards it is to play."""
     with tarfile.open(target, "w:gz") as tar:
         for name in ("bin", "rigsim", "models.toml"):
             tar.add(SILICON / name, name, filter=_plain)
         tar.add(FOLDER / "cards", "bin/cards", filter=_plain)
-        for name, text in (("rig.json", rig_file()), ("driver", f"{DRIVER}\n")):
+        for name, text in (("rig.json", rig_file(cards)), ("driver", f"{DRIVER}\n")):
             entry = tarfile.TarInfo(f"etc/{name}")
             entry.size = len(text)
             tar.addfile(entry, io.BytesIO(text.encode()))

@@ -22,8 +22,10 @@ PACKAGES = (
     "systemd", "systemd-sysv", "systemd-journal-remote", "dbus", "udev", "kmod", "procps",
     "openssh-server", "sudo", "iproute2", "pciutils", "less", "python3", "ca-certificates",
     "btrfs-progs", "e2fsprogs", "dosfstools", "linux-image-amd64", "initramfs-tools", "lz4",
-    "grub-pc", "lsb-release",
+    "lsb-release",
 )  # fmt: skip
+_BIOS = ("grub-pc",)
+_UEFI = ("grub-efi-amd64", "grub-efi-amd64-signed", "shim-signed", "mokutil", "efibootmgr")
 _HERE = Path(__file__).parent
 _SETUP = _HERE / "tree_setup.sh"
 _PATIENCE = 300.0
@@ -41,6 +43,10 @@ printf '#!/bin/sh\\n[ "$1" = prereqs ] || echo 0 > /proc/sys/kernel/randomize_va
 chmod 755 "$1/etc/initramfs-tools/scripts/init-top/lab"
 """
 _INSTALL = "grub-install /dev/sda && update-grub"
+_INSTALL_SIGNED = """
+grub-install --target=x86_64-efi --uefi-secure-boot --force-extra-removable --no-nvram &&
+update-grub
+"""
 _FORGET = "systemd.mask=systemd-journal-flush.service"  # machines have not seen this boot
 _TREE = "root"
 
@@ -60,23 +66,25 @@ def host_key(layout: str, more: tuple[str, ...] = ()) -> str:
 
 def _folder(layout: str, more: tuple[str, ...]) -> Path:
     divided = layouts.layout(layout)
-    tree = system(more)
+    is_uefi = layout == layouts.UEFI
+    install = _INSTALL_SIGNED if is_uefi else _INSTALL
+    tree = system((*(_UEFI if is_uefi else _BIOS), *more))
     makers = ("layouts.py", "disk.py", "guest.py", "inside/lab-cards.service")
     recipe = [
         layout,
         str(tree),
-        _INSTALL,
+        install,
         _FORGET,
         *((_HERE / name).read_text() for name in makers),
     ]
     digest = sha256(json.dumps(recipe).encode())
     return cache.built(
-        "vm-disk", digest.hexdigest()[:16], lambda new: _build(new, layout, divided, tree)
+        "vm-disk", digest.hexdigest()[:16], lambda new: _build(new, layout, divided, tree, install)
     )
 
 
-def system(more: tuple[str, ...] = ()) -> Path:
-    """The tree of a machine, as it is before it is on a disk."""
+def system(more: tuple[str, ...] = _BIOS) -> Path:
+    """The tree of a machine, as it is before it is on a disk. `more`: with its GRUB."""
     repository = layers.repository()
     hook = _hook(repository)
     recipe = [*PACKAGES, *more, bootstrap.SUITE, _RAMDISK, _SETUP.read_text(), hook]
@@ -111,7 +119,7 @@ def _build_tree(new: Path, hook: str, more: tuple[str, ...]) -> None:
     )
 
 
-def _build(new: Path, name: str, layout: Layout, tree: Path) -> None:
+def _build(new: Path, name: str, layout: Layout, tree: Path, install: str) -> None:
     image.tell(f"building the disk {name!r}, once: about two minutes")
     own = new / "own"
     own.mkdir()
@@ -120,10 +128,10 @@ def _build(new: Path, name: str, layout: Layout, tree: Path) -> None:
     shutil.rmtree(own)
     public = (tree / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()
     (new / "host_key").write_text(" ".join(public[:2]) + "\n")
-    _install_bootloader(new, layout, tree)
+    _install_bootloader(new, layout, tree, install)
 
 
-def _install_bootloader(new: Path, layout: Layout, tree: Path) -> None:
+def _install_bootloader(new: Path, layout: Layout, tree: Path, install: str) -> None:
     """By the machine itself, which this once starts without one."""
     (kernel,), (ramdisk,) = (
         sorted(tree.glob(f"boot/{one}-*")) for one in ("vmlinuz", "initrd.img")
@@ -146,7 +154,7 @@ def _install_bootloader(new: Path, layout: Layout, tree: Path) -> None:
     try:
         way.write()
         way.wait(machine, _PATIENCE)
-        way.ssh(_INSTALL, timeout=_PATIENCE)
+        way.ssh(install, timeout=_PATIENCE)
         way.run("systemctl poweroff")
         qemu.wait(machine, _PATIENCE)
     except (LabError, subprocess.TimeoutExpired) as error:

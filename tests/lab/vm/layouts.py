@@ -57,11 +57,15 @@ class Layout:
         return "".join(one.fstab for one in every)
 
 
-NAMES = ("ext4", "home", "btrfs", "esp")
+UEFI = "uefi"
+NAMES = ("ext4", "home", "btrfs", "esp", UEFI)
 
 
 def layout(name: str) -> Layout:
-    """ext4: /boot on ext4; home: and @home; btrfs: /boot in the root; esp: and a FAT ESP."""
+    """ext4: /boot on ext4; home: and @home; btrfs: /boot in the root; esp: and a FAT ESP.
+
+    uefi: as home, with an ESP that a UEFI starts from.
+    """
     boot = FileSystem("/boot", "ext4", 2 * _MIB, 512 * _MIB, _LINUX, check=2)
     if name == "ext4":
         return _rooted(boot)
@@ -70,13 +74,20 @@ def layout(name: str) -> Layout:
     if name == "home":  # as rigops autoinstall has installers make it
         return _rooted(boot, subvolume="@", home="@home")
     if name == "esp":
-        number = uuid4().hex[:8].upper()
-        esp = FileSystem(
-            "/boot/efi", "vfat", 2 * _MIB, 256 * _MIB, _ESP, "umask=0077", 1,
-            f"{number[:4]}-{number[4:]}",
-        )  # fmt: skip
-        return _rooted(esp)
+        return _rooted(_esp())
+    if name == UEFI:
+        esp = _esp()
+        boot = replace(boot, start=esp.start + esp.size)
+        return _rooted(esp, boot, subvolume="@", home="@home")
     raise LabError(f"layout={name}: there are {', '.join(NAMES)}")
+
+
+def _esp() -> FileSystem:
+    number = uuid4().hex[:8].upper()
+    return FileSystem(
+        "/boot/efi", "vfat", 2 * _MIB, 256 * _MIB, _ESP, "umask=0077", 1,
+        f"{number[:4]}-{number[4:]}",
+    )  # fmt: skip
 
 
 def _rooted(*beside: FileSystem, subvolume: str = SUBVOLUME, home: str = "") -> Layout:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from tests.lab import cache
 from tests.lab.errors import LabError
 from tests.lab.processes import Process
-from tests.lab.vm import access, guest, image, qemu
+from tests.lab.vm import access, guest, image, layouts, qemu, uefi
 from tests.lab.vm.access import Access
 from tests.lab.vm.requirements import lacks
 
@@ -55,6 +55,7 @@ class Record:
     memory: int
     ahead: float = 0  # seconds that its clock is ahead of ours
     second: int = 0  # MiB of another disk, which no installation touches
+    cards: tuple[str, ...] = guest.TWO
     process: Process | None = None
     owner: Process | None = None  # the machine goes with this process; None: with `down`
 
@@ -77,6 +78,8 @@ class Record:
             silicon=self.folder / "silicon.tar.gz",
             port=self.port,
             memory=self.memory,
+            cards=len(self.cards),
+            variables=self.folder / "variables.fd" if self.layout == layouts.UEFI else None,
             clock=f"{now:%Y-%m-%dT%H:%M:%S}",
         )
 
@@ -136,7 +139,7 @@ class Machine:
             record = self.record
             if self.is_on:
                 raise LabError(f"{self.name} is on already")
-            guest.pack(record.hardware.silicon)
+            guest.pack(record.hardware.silicon, record.cards)
             replace(record, process=qemu.start(record.hardware)).write()
 
     def wait_for_ssh(self, deadline: float = _PATIENCE) -> None:
@@ -171,6 +174,13 @@ class Machine:
         if process:
             process.kill()
 
+    def enroll(self, certificate: bytes) -> None:
+        """While it is off: a key of the owner's, beside those that its firmware came with."""
+        variables = self.record.hardware.variables
+        if self.is_on or variables is None:
+            raise LabError(f"{self.name} is on, or has no UEFI")
+        uefi.enroll(variables, certificate)
+
     def install(self, system: System) -> None:
         """While it is off: another system, which nobody's known_hosts knows."""
         with _locked():
@@ -194,6 +204,7 @@ def up(
     rtc: str = "",
     memory: int = 1024,
     second: int = 0,
+    cards: tuple[str, ...] = guest.TWO,
     system: System | None = None,
     keep: bool = False,
 ) -> Machine:
@@ -209,7 +220,9 @@ def up(
     if _read(name) is None:
         owner = None if keep else Process.own()
         given = system or System(image.base(layout), image.host_key(layout))
-        asked = Record(name, layout, 0, given.host_key, memory, _ahead(rtc), second, owner=owner)
+        asked = Record(
+            name, layout, 0, given.host_key, memory, _ahead(rtc), second, cards, owner=owner
+        )
         _make(asked, given.disk)
     machine.start()
     try:
@@ -239,6 +252,8 @@ def _make(asked: Record, disk: Path) -> None:
         record = replace(asked, port=access.free_port())
         record.folder.mkdir(parents=True)
         _overlay(disk, record.hardware.disk)
+        if record.hardware.variables:
+            shutil.copy(uefi.VARIABLES, record.hardware.variables)
         if record.hardware.second:
             _image(str(record.hardware.second), f"{record.second}M")
         record.access.write()
@@ -283,7 +298,7 @@ def _read(name: str) -> Record | None:
         return None
     for key in ("process", "owner"):
         data[key] = Process(**data[key]) if data[key] else None
-    return Record(**data)
+    return Record(**{**data, "cards": tuple(data["cards"])})
 
 
 def _all_names() -> str:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 from tests.lab.errors import LabError
 from tests.lab.processes import Process
+from tests.lab.vm import uefi
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRAM = "qemu-system-x86_64"
 # Each card's root port and the bus behind it; the firmware numbers buses in the order of ports.
-SLOTS = ("0000:00:04.0", "0000:00:05.0")
-CARDS = ("0000:01:00.0", "0000:02:00.0")
+SLOTS = ("0000:00:04.0", "0000:00:05.0", "0000:00:06.0")
+CARDS = ("0000:01:00.0", "0000:02:00.0", "0000:03:00.0")
 SILICON = "opt/lab/silicon"
 # With two, one was seen to hang in its start on a busy machine: each waits for the other.
 _PROCESSORS = 1
@@ -30,8 +31,10 @@ class Hardware:
     silicon: Path  # a tar of the simulation, which the machine unpacks as it starts
     port: int  # of 127.0.0.1, where its sshd answers
     memory: int = 1024  # MiB
+    cards: int = 2  # up to as many as there are slots
     clock: str = "utc"  # or the time its clock starts with
     second: Path | None = None  # another disk
+    variables: Path | None = None  # of a UEFI that insists on signatures; None: a BIOS
     safe: bool = True  # False: faster, for a disk that is thrown away when anything goes wrong
 
 
@@ -46,7 +49,8 @@ def command(hardware: Hardware, direct: tuple[str, ...] = ()) -> list[str]:
     forward = f"hostfwd=tcp:127.0.0.1:{hardware.port}-:22"
     words = [
         PROGRAM, "-nodefaults", "-no-user-config", "-display", "none",
-        "-machine", "q35,kernel-irqchip=split", "-accel", "tcg,thread=multi", "-cpu", "Nehalem",
+        "-machine", "q35,kernel-irqchip=split,smm=on",
+        "-accel", "tcg,thread=multi", "-cpu", "Nehalem",
         "-smp", str(_PROCESSORS), "-m", str(hardware.memory), "-rtc", f"base={hardware.clock}",
         "-device", "intel-iommu,intremap=on",
         "-drive", drive, "-device", "ide-hd,drive=disk,bus=ide.0",
@@ -60,7 +64,13 @@ def command(hardware: Hardware, direct: tuple[str, ...] = ()) -> list[str]:
     if hardware.second:
         drive = f"file={hardware.second},format={hardware.kind},if=none,id=second,cache={cache}"
         words += ["-drive", drive, "-device", "ide-hd,drive=second,bus=ide.1,serial=SECOND"]
-    for number, slot in enumerate(SLOTS):
+    if hardware.variables:
+        words += [
+            "-global", "driver=cfi.pflash01,property=secure,value=on",
+            "-drive", f"if=pflash,format=raw,readonly=on,file={uefi.CODE}",
+            "-drive", f"if=pflash,format=raw,file={hardware.variables}",
+        ]  # fmt: skip
+    for number, slot in enumerate(SLOTS[: hardware.cards]):
         words += _card(number, slot)
     return [*words, *direct]
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from functools import cache
+from pathlib import Path
+
+from tests.lab.vm import uefi
 
 _PROGRAMS = {
     "qemu-system-x86_64": "qemu-system-x86",
@@ -28,4 +31,5 @@ def lacks() -> str | None:
         return "making a machine's disk takes root"
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     missing = {name for program, name in _PROGRAMS.items() if not shutil.which(program, path=path)}
+    missing |= set() if Path(uefi.CODE).exists() else {"ovmf"}
     return f"not installed: {' '.join(sorted(missing))}" if missing else None

@@ -42,9 +42,11 @@ _BECAUSE: Final[Mapping[str, str]] = {
 
 def unfit(tree: Tree, machine: Machine, catalog: Catalog) -> Blocker | None:
     """Why this machine cannot run them, whatever its packages are."""
-    supported, _ = flavors(catalog, tree.version, machine.cards)
-    if "open" not in supported:
-        names = ", ".join(dict.fromkeys(str(one) for one in machine.cards))
+    older = [
+        str(one) for one in machine.cards if "open" not in flavors(catalog, tree.version, (one,))[0]
+    ]
+    if older:
+        names = ", ".join(dict.fromkeys(older))
         return Blocker(
             f"the open kernel modules {tree.version} drive Turing and newer cards only, and this "
             f"machine has {names}",
@@ -82,13 +84,19 @@ def late(mounts: tuple[str, ...]) -> Blocker | None:
     )
 
 
-def has_failed(tree: Tree, record: FailedModules | None) -> Blocker | None:
-    if record is None or record.digest != tree.digest:
+def has_failed(tree: Tree, options: str, record: FailedModules | None) -> Blocker | None:
+    if record is None or (record.digest, record.options) != (tree.digest, options):
         return None
     return Blocker(
         f"modules {named(tree)} were tried at {record.at} and are not tried again: {record.reason}",
-        f"declare another tree; to try this one again: sudo rm {PATH}",
+        f"declare another tree or other module_options; to try this again: sudo rm {PATH}",
     )
+
+
+def options(spec: RigSpec) -> str:
+    """What the modules are told as they load, of which their copies may depend."""
+    every = ((module, *one) for module, its in spec.module_options or () for one in its)
+    return " ".join(f"{module}.{name}={value}" for module, name, value in sorted(every))
 
 
 def named(tree: Tree) -> str:

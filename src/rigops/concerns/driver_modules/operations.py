@@ -111,14 +111,15 @@ def driver_modules(spec: RigSpec) -> None:
         if isinstance(tree, Tree):
             options = trial_options(host)
             reason = options.failed if options else ""
-            not_tried_again(name="Record", digest=tree.digest, reason=reason)
+            told = decide.options(spec)
+            not_tried_again(name="Record", digest=tree.digest, options=told, reason=reason)
         return
     if not isinstance(tree, Tree):
         blockers(name="The tree", concern=NAME, reasons=(_text(tree),))
         return
     seen = machine(host, catalog_of(host))
     stock = _stock_module()
-    unusable = _usable(tree, seen)
+    unusable = _usable(spec, tree, seen)
     if unusable or stock is None:
         reason = _text(unusable) if unusable else _NO_DRIVER
         blockers(name="The modules", concern=NAME, reasons=(reason,))
@@ -152,7 +153,8 @@ def wanted_argument(spec: RigSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), ()
     if tree is None or isinstance(tree, Blocker):  # as it is until that can be read again
         return (ARGUMENT,), ()
-    if _fails_now() or decide.has_failed(tree, record.failed(state.records.get(record.PATH))):
+    failed = record.failed(state.records.get(record.PATH))
+    if _fails_now() or decide.has_failed(tree, decide.options(spec), failed):
         return (), ()
     return (ARGUMENT,), () if host.get_fact(OwnModules).digest == tree.digest else (ARGUMENT,)
 
@@ -177,12 +179,12 @@ def _fails_now() -> bool:
     return options is not None and bool(options.failed) and ARGUMENT in options.tried
 
 
-def _usable(tree: Tree, seen: Machine) -> Blocker | None:
+def _usable(spec: RigSpec, tree: Tree, seen: Machine) -> Blocker | None:
     failed = record.failed(host.get_fact(RigopsState).records.get(record.PATH))
     return (
         decide.unfit(tree, seen, catalog_of(host))
         or decide.late(host.get_fact(LateMounts))
-        or decide.has_failed(tree, failed)
+        or decide.has_failed(tree, decide.options(spec), failed)
     )
 
 
@@ -290,14 +292,17 @@ def modules_built(
 
 
 @operation()
-def not_tried_again(*, digest: str, reason: str) -> Generator[FileWorkCommand, None, None]:
+def not_tried_again(
+    *, digest: str, options: str, reason: str
+) -> Generator[FileWorkCommand, None, None]:
     """Record that a boot or a preflight with this tree failed.
 
     + digest: of the tree
+    + options: that module_options declared for it
     + reason: in a phrase
     """
     at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    failed = record.FailedModules(digest, reason, at)
+    failed = record.FailedModules(digest, reason, at, options)
     owned = Ownership.from_state(host.get_fact(RigopsState))
     housekeeping(host, NAME, record.PATH)
     work = FileWork(before=owned, notes={record.PATH: failed.to_json().encode()})

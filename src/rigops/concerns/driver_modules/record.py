@@ -1,4 +1,4 @@
-"""That the boot or the preflight which tried a tree failed: the same one is not tried again."""
+"""That the boot or the preflight which tried a tree failed: the same is not tried again."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class FailedModules:
     digest: str
     reason: str
     at: Time
+    options: str = ""  # that module_options declared for it
 
     def to_json(self) -> str:
         return document(SCHEMA, self)

@@ -62,6 +62,7 @@ TEXTS: Final[dict[Any, str]] = {
     Uname: f"{KERNEL}\nx86_64\n",
 }
 BOOT_ID: Final = "6d3c8f4e-0000-4000-8000-00000000000a"
+KEYS: Final = {"nvidia": {"NVreg_RegistryDwords": "PeerMappingOverride=1"}}
 TRIAL: Final = TrialOptions(deadline_s=900, cards=("0000:0a:00.0",))
 
 
@@ -268,10 +269,12 @@ def test_a_tree_that_failed_is_not_tried_again_and_another_one_is(folder: Path) 
     digest = tree.read(str(folder)).digest
     same = Rig(folder, owned=OWN, records=_failed(digest)).plan()
     other = Rig(folder, owned=OWN, records=_failed("0" * 64)).plan()
+    told = Rig(folder, owned=OWN, records=_failed(digest), module_options=KEYS).plan()
 
     (reason,) = [text for _, text in same.blocked]
     assert "are not tried again: a card was gone. fix: declare another tree" in reason
     assert (same.trial_arguments, other.trial_arguments) == ((), (ARGUMENT,))
+    assert told.trial_arguments == (ARGUMENT,)
 
 
 def test_what_failed_is_recorded_and_its_argument_goes(folder: Path) -> None:
