@@ -12,26 +12,27 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from rigops.catalog import versions
-from rigops.catalog.model import EVERY_CARD, UnlistedGpu
+from rigops.catalog.loader import Catalog
+from rigops.catalog.model import (
+    EVERY_CARD,
+    ContainerToolkit,
+    DrivenGpu,
+    DriverBranch,
+    Evidence,
+    Gpu,
+    InitCode,
+    ModuleFlavor,
+    Purpose,
+    RowStatus,
+    UnlistedGpu,
+    Verdict,
+    Xid,
+)
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from datetime import date
 
-    from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import (
-        ContainerToolkit,
-        DrivenGpu,
-        DriverBranch,
-        Evidence,
-        Gpu,
-        InitCode,
-        ModuleFlavor,
-        Purpose,
-        RowStatus,
-        Verdict,
-        Xid,
-    )
 
 NOT_KNOWN = (
     "which driver drives {} is not known: the catalog has neither this card nor its chip. Look for "

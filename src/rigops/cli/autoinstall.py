@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import click
 
 from rigops import atomic_file
 from rigops.autoinstall import networks, render
-from rigops.autoinstall.installation import Choices, decide
-from rigops.autoinstall.releases import VERSIONS
+from rigops.autoinstall.installation import Choices, Root, decide
+from rigops.autoinstall.releases import VERSIONS, Distribution
+from rigops.autoinstall.render import RenderedFile
 from rigops.capture import store as captures
+from rigops.capture.document import Capture
 from rigops.cli.hosts import choose_host, host_catalog
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import has_keyboard, print_json, warn
 from rigops.errors import usage_error
 from rigops.report.autoinstall import autoinstall_document, autoinstall_lines
 from rigops.report.terminal import print_lines
+from rigops.transport import Target
 from rigops.transport.clock import Clock
 from rigops.transport.public_keys import public_keys, read_public_key
 from rigops.transport.route import resolve
 from rigops.vault.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rigops.autoinstall.installation import Root
-    from rigops.autoinstall.releases import Distribution
-    from rigops.autoinstall.render import RenderedFile
-    from rigops.capture.document import Capture
-    from rigops.transport import Target
 
 _OPEN_FOLDER = 0o755
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rigops.cli.hosts import find_neighbors, host_catalog
 from rigops.cli.options import existing_inventory
@@ -16,17 +15,14 @@ from rigops.doctor.known_lines import has_known_lines
 from rigops.doctor.redaction_check import find_change
 from rigops.errors import usage_error
 from rigops.hosts.probing import CollectedHost
-from rigops.probe.bundles.reading import MOST_PASTED, read_all, read_content
+from rigops.inventory import Inventory
+from rigops.inventory.spec import RigSpec
+from rigops.probe.bundle import Bundle
+from rigops.probe.bundles.reading import MOST_PASTED, IsKnown, read_all, read_content
 from rigops.probe.bundles.redaction import Redaction
 from rigops.probe.bundles.saving import save, save_all
 from rigops.probe.snapshot import HostSnapshot
 from rigops.report.terminal import print_lines
-
-if TYPE_CHECKING:
-    from rigops.inventory import Inventory
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.bundle import Bundle
-    from rigops.probe.bundles.reading import IsKnown
 
 _STANDARD_INPUT = Path("-")
 

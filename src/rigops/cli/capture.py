@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.hosts import (
+    AskAccess,
     choose_hosts,
     host_catalog,
     host_options,
@@ -19,14 +21,11 @@ from rigops.cli.options import host_arguments, is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
+from rigops.hosts.access import Chosen
 from rigops.report.terminal import print_lines, print_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.capture.document import Capture, NotCaptured
-    from rigops.cli.hosts import AskAccess
-    from rigops.hosts.access import Chosen
 
 
 @click.command("capture")

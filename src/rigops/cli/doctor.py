@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rigops.cli.acknowledging import decision_options
+from rigops.cli.acknowledging import Decision, decision_options
 from rigops.cli.hosts import (
+    AskAccess,
     called_again,
     choose_hosts,
     host_catalog,
@@ -25,15 +26,13 @@ from rigops.cli.output import print_json, text_width
 from rigops.cli.page_file import html_option
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
+from rigops.hosts.access import Chosen
 from rigops.report.terminal import print_lines, print_text, styled
 from rigops.report.words import wrapped
 from rigops.transport import import_ssh
 
 if TYPE_CHECKING:
-    from rigops.cli.acknowledging import Decision
     from rigops.cli.examiner import Examination, Examiner
-    from rigops.cli.hosts import AskAccess
-    from rigops.hosts.access import Chosen
     from rigops.hosts.probing import CollectedHost
     from rigops.inventory.spec import RigSpec
     from rigops.report.doctor import NextSteps

@@ -5,23 +5,19 @@ from __future__ import annotations
 import re
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 from packaging.version import Version
 
 from rigops.catalog import Catalog, driver_rows, find_gpu, find_unlisted, load, similar_names
-from rigops.cli.hosts import host_options
+from rigops.catalog.model import DrivenGpu
+from rigops.cli.hosts import AskAccess, host_options
 from rigops.cli.options import existing_inventory, inventory_option, is_verbose, words
 from rigops.cli.output import print_json, text_width
 from rigops.errors import usage_error
 from rigops.report.drivers import SCHEMA, Wanted, drivers_lines
 from rigops.report.terminal import print_lines
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import DrivenGpu
-    from rigops.cli.hosts import AskAccess
 
 
 def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -8,27 +8,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rigops.catalog import Catalog
 from rigops.cli.hosts import host_catalog
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
 from rigops.concerns.nvidia_driver.from_bundle import chooser
 from rigops.concerns.registry import every_section
 from rigops.doctor import notes
+from rigops.doctor.check import Check
 from rigops.doctor.host_report import HostReport, summary
 from rigops.doctor.registry import CHECKS, NOTHING_KNOWN, Known, examine, sections_for
 from rigops.doctor.stories import put_together
 from rigops.errors import RigopsError, usage_error
 from rigops.hosts.probing import CollectedHost, internal_error
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.names import did_you_mean
+from rigops.probe.bundle import Bundle
+from rigops.probe.section import Section
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import acknowledged, baseline, journal
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.doctor.check import Check
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.bundle import Bundle
-    from rigops.probe.section import Section
     from rigops.record.lockfile import LockedHost
 
 Examination = tuple[CollectedHost, HostReport]

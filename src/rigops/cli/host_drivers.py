@@ -7,9 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rigops.catalog import driver_rows
+from rigops.catalog import Catalog, driver_rows
+from rigops.catalog.model import DrivenGpu
 from rigops.cli.failure import EXIT_UNREACHED
-from rigops.cli.hosts import choose_hosts, host_catalog, locked_hosts, read_catalogs
+from rigops.cli.hosts import AskAccess, choose_hosts, host_catalog, locked_hosts, read_catalogs
 from rigops.cli.options import default_inventory
 from rigops.cli.output import print_json, text_width
 from rigops.cli.terminal import Terminal
@@ -18,15 +19,12 @@ from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.from_bundle import choice
 from rigops.errors import HostError, RigopsError
 from rigops.hosts.probing import CollectedHost, ProbeOptions, internal_error, probe_hosts
+from rigops.inventory.spec import RigSpec
 from rigops.report.driver_choice import HostChoice, driver_choice_lines
 from rigops.report.drivers import SCHEMA
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import DrivenGpu
-    from rigops.cli.hosts import AskAccess
-    from rigops.inventory.spec import RigSpec
     from rigops.record.lockfile import LockedHost
 
 

@@ -23,7 +23,7 @@ from rigops.cli.output import has_keyboard, has_terminal, warn
 from rigops.errors import UsageError, usage_error
 from rigops.hosts.access import Chosen, HostAccess
 from rigops.report.terminal import print_lines
-from rigops.transport import LOCAL, HostKeyPolicy, Target
+from rigops.transport import LOCAL, HostKeyPolicy, Target, UnknownKey
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rigops.power import Neighbor
     from rigops.record.lockfile import LockedHost
     from rigops.report.closing import Again
-    from rigops.transport import UnknownKey
 
 
 class AskAccess(Protocol):

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.hosts import choose_hosts, host_catalog, host_options, read_catalogs
+from rigops.cli.hosts import AskAccess, choose_hosts, host_catalog, host_options, read_catalogs
 from rigops.cli.options import host_arguments, is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.cli.page_file import html_option, write_page
 from rigops.cli.terminal import Terminal
 from rigops.dataclass import dataclass
+from rigops.errors import HostError
+from rigops.hosts.access import Chosen, HostAccess
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.cli.hosts import AskAccess
-    from rigops.errors import HostError
-    from rigops.hosts.access import Chosen, HostAccess
     from rigops.hosts.probing import CollectedHost
     from rigops.power import HostPower, Share
     from rigops.power.report import Measured, Source

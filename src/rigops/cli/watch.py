@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import click
 
@@ -19,6 +19,7 @@ from rigops.cli.output import text_width
 from rigops.doctor.host_report import exit_code, worst
 from rigops.doctor.watch.seen import HostSeen
 from rigops.doctor.watch.stream import Stream
+from rigops.hosts.access import Chosen, HostAccess
 from rigops.hosts.watching import Heard, Watching, WatchOptions
 from rigops.record.journal import now
 from rigops.report.terminal import print_lines, print_text, visible
@@ -30,9 +31,6 @@ from rigops.report.watch import (
     summary_document,
     summary_lines,
 )
-
-if TYPE_CHECKING:
-    from rigops.hosts.access import Chosen, HostAccess
 
 _TOLD: Final = ("fail", "warn")
 

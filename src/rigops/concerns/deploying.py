@@ -29,6 +29,7 @@ from rigops.errors import RigopsError
 from rigops.facts.sections import RigopsState
 from rigops.inventory.spec import RigSpec
 from rigops.ownership.ownership import Ownership
+from rigops.plan.change import Plan
 from rigops.plan.commands import blockers
 from rigops.plan.context import context_of, plan_of, provide, provided
 from rigops.record import journal
@@ -37,8 +38,6 @@ from rigops.record.shell import adding
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
-
-    from rigops.plan.change import Plan
 
 
 NO_ROOT: Final = "rigops deploys need root: add --sudo"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
+from rigops.concerns.state import State
 from rigops.dataclass import dataclass
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import pack
@@ -24,8 +25,6 @@ from rigops.plan.context import announce, headline, housekeeping, may_undo
 
 if TYPE_CHECKING:
     from pyinfra.api.facts import FactBase
-
-    from rigops.concerns.state import State
 
 
 @dataclass(frozen=True, kw_only=True)

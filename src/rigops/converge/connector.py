@@ -23,14 +23,13 @@ from rigops.ownership.file_work import RELOADING, joined, script
 from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.plan.commands import ReportedCommand, StreamingCommand
 from rigops.plan.context import is_reported
-from rigops.transport import Result, TransportError
+from rigops.transport import Connection, Privilege, Result, TransportError
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
     from pyinfra.api.host import Host
 
-    from rigops.transport import Connection, Privilege
 
 _DEADLINE: Final = 600.0
 _NEVER: Final = b"\0"  # no line begins so

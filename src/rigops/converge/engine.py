@@ -25,8 +25,10 @@ from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 
 from rigops.converge.connector import FOREIGN, HostChannel, RigopsConnector
 from rigops.converge.errors import DeployError
+from rigops.facts.sections import SectionFact
 from rigops.plan.change import Plan
-from rigops.plan.context import Consent, context_of, needs_reboot, plan_of, provide
+from rigops.plan.context import Consent, TrialOptions, context_of, needs_reboot, plan_of, provide
+from rigops.probe.bundle import Bundle
 from rigops.probe.collect import collect
 
 if TYPE_CHECKING:
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
     from pyinfra.api.state import StateOperationMeta
 
-    from rigops.facts.sections import SectionFact
-    from rigops.plan.context import TrialOptions
-    from rigops.probe.bundle import Bundle
 
 # pyinfra reports on a logger of its own; what matters is in our results.
 logging.getLogger("pyinfra").setLevel(logging.CRITICAL)

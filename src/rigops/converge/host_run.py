@@ -12,50 +12,43 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gevent import GreenletExit
 
 from rigops.catalog import load_once
 from rigops.concerns import registry
-from rigops.concerns.concern import ProvenHost
+from rigops.concerns.concern import HostRequest, ProvenHost
 from rigops.concerns.host_records import damaged_records, has_lost_holds, torn_lines
 from rigops.concerns.preconditions import clock
 from rigops.concerns.preconditions.root import RootSnapshot, root_snapshot
 from rigops.converge import gpu_containers, host_journal, proof, trial_boot
+from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError, NoRootError, host_error
 from rigops.converge.host_journal import holds_of
-from rigops.converge.request import Selection, blocked, host_blocker, keys_of
-from rigops.converge.result import Blocker, HostResult, Override, Withheld
+from rigops.converge.reboot_impact import RebootImpact
+from rigops.converge.request import RunOptions, Selection, blocked, host_blocker, keys_of
+from rigops.converge.result import Blocker, HostResult, Outcome, Override, Withheld
 from rigops.converge.root_snapshot import RefusedSnapshotError, SnapperPair, take_snapshot
 from rigops.converge.session import HostSession
 from rigops.converge.unfixed import unfixed_checks
 from rigops.errors import RigopsError
+from rigops.inventory.spec.model import GpuContainers
 from rigops.json_fields import readable
 from rigops.ownership.owned_lines import shown_path
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Plan
+from rigops.preflight.found import PairFound
 from rigops.preflight.results import begun, pairs_of, passed
 from rigops.probe.collect import ProbeError
 from rigops.probe.lost_cards import ADVICE, sentence
 from rigops.probe.sections.own_modules import ARGUMENT
-from rigops.record import declared, lockfile
+from rigops.record import Proven, declared, journal, lockfile
 from rigops.record.declared import DeclaredKeys
 from rigops.record.lockfile import locked
-from rigops.record.proven import STOCK
+from rigops.record.proven import STOCK, FailedProof
 from rigops.record.shell import JOURNAL
 from rigops.transport import HostKeyPolicy, TransportError, connect
-
-if TYPE_CHECKING:
-    from rigops.concerns.concern import HostRequest
-    from rigops.converge.engine import Engine
-    from rigops.converge.reboot_impact import RebootImpact
-    from rigops.converge.request import RunOptions
-    from rigops.converge.result import Outcome
-    from rigops.inventory.spec.model import GpuContainers
-    from rigops.preflight.found import PairFound
-    from rigops.record import Proven, journal
-    from rigops.record.proven import FailedProof
 
 _FOR_DRIVER: Final = "not before the driver is installed, which needs a reboot too"
 _FAILED_MODULES: Final = "preflight failed with modules of your own"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.facts import FactBase
 
 from rigops.probe import reading
 from rigops.probe.script import script
+from rigops.probe.section import Section
 from rigops.probe.sections import (
     boot,
     bootloader,
@@ -31,9 +32,6 @@ from rigops.probe.sections import (
     units,
 )
 from rigops.probe.smi.report import SmiReport
-
-if TYPE_CHECKING:
-    from rigops.probe.section import Section
 
 Facts = TypeVar("Facts")
 

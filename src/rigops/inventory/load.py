@@ -12,20 +12,17 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError, usage_error
 from rigops.inventory import userfile
 from rigops.inventory.groups import EXAMPLE, group_of
-from rigops.inventory.spec import examine
+from rigops.inventory.spec import Key, RigSpec, examine
 from rigops.inventory.spec.faults import shown
+from rigops.inventory.spec.model import Circuit
 from rigops.inventory.spec.names import did_you_mean, nearest
-
-if TYPE_CHECKING:
-    from rigops.inventory.spec import Key, RigSpec
-    from rigops.inventory.spec.model import Circuit
-    from rigops.inventory.userfile import UserFile
+from rigops.inventory.userfile import UserFile
 
 log = logging.getLogger(__name__)
 

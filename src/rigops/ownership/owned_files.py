@@ -22,6 +22,7 @@ from rigops.ownership.ownership import (
     OwnedFile,
     Ownership,
     Show,
+    Step,
     Undo,
     WantedFile,
     Write,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
     from pyinfra.api.facts import FactBase
     from pyinfra.api.host import Host
-
-    from rigops.ownership.ownership import Step
 
 
 _FILE_MODE: Final = 0o644

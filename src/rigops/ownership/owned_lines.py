@@ -24,12 +24,12 @@ from rigops.ownership.owned_files import present
 from rigops.ownership.ownership import Ownership, WantedFile, digest, previous_of, reconcile
 from rigops.plan.change import Change, LaterChange
 from rigops.plan.context import announce, announce_later, notice, plan_of, wanted_paths
+from rigops.probe.sections.rigops_state import Present
 
 if TYPE_CHECKING:
     from pyinfra.api.facts import FactBase
     from pyinfra.api.host import Host
 
-    from rigops.probe.sections.rigops_state import Present
 
 _COMPANION_MODE: Final = 0o644
 _FOLDER: Final = "/var/lib/rigops/lines"

@@ -16,7 +16,8 @@ from rigops.facts.sections import GpuPackages, RigopsState
 from rigops.ownership.file_work import Effect, FileWork, noted
 from rigops.ownership.file_work import script as file_work_script
 from rigops.ownership.ownership import Ownership
-from rigops.packages.dpkg import compare
+from rigops.packages.apt_simulated import Simulated
+from rigops.packages.dpkg import DpkgState, compare
 from rigops.packages.facts import AptWould, Dpkg
 from rigops.packages.installing import Installing, finishing, script, waiting
 from rigops.packages.records import (
@@ -56,8 +57,6 @@ from rigops.probe.package_names import is_kernel_meta
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
-    from rigops.packages.apt_simulated import Simulated
-    from rigops.packages.dpkg import DpkgState
 
 HOLDS: Final = "packages that are held"
 

@@ -8,13 +8,12 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
-from rigops.packages.dpkg import nearest
+from rigops.packages.dpkg import DpkgState, nearest
 from rigops.probe import package_names
 from rigops.vault.store import amount
 
 if TYPE_CHECKING:
     from rigops.packages.apt_simulated import Simulated
-    from rigops.packages.dpkg import DpkgState
 
 CONFIGURE: Final = "dpkg --configure -a"
 # Where apt itself was cut off, what dpkg has is of two versions: only apt can bring those together.

@@ -11,12 +11,11 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rigops.dataclass import dataclass
-from rigops.plan.change import PackageChanges, Plan
+from rigops.plan.change import Change, LaterChange, PackageChanges, Plan, Repair
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
-    from rigops.plan.change import Change, LaterChange, Repair
 
 _SLOT: Final = "rigops"
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops.catalog import find_gpu
+from rigops.catalog import Catalog, find_gpu
+from rigops.catalog.model import Gpu
 from rigops.dataclass import dataclass
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.choice import GpuIdentity
+from rigops.inventory.spec.model import Circuit, Psu
 from rigops.power.budget import (
     CIRCUIT_SHARE,
     Budget,
@@ -18,14 +21,7 @@ from rigops.power.budget import (
     host_watts,
     reckon,
 )
-from rigops.power.loads import KnownCard, loads_of
-
-if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import Gpu
-    from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.model import Circuit, Psu
-    from rigops.power.loads import Load
+from rigops.power.loads import KnownCard, Load, loads_of
 
 _ODD_AMPERES: Final = 16.0
 _SOLD_AMPERES: Final = (15, 20)

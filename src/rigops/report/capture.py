@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops.capture.document import Capture, NotCaptured
+from rigops.capture.document import Capture, NotCaptured, Requirement
 from rigops.doctor.finding import HOST
 from rigops.report.terminal import styled
 from rigops.report.words import error_lines, wrapped
-
-if TYPE_CHECKING:
-    from rigops.capture.document import Requirement
 
 _COLORS: Final = {
     "fail": "red",

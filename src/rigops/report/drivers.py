@@ -7,7 +7,7 @@ from datetime import date
 from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import runs_on, versions
+from rigops.catalog import Catalog, runs_on, versions
 from rigops.catalog.lookup import (
     ENDED,
     concerns,
@@ -19,7 +19,7 @@ from rigops.catalog.lookup import (
     why_none,
 )
 from rigops.catalog.lookup import verdicts as judged
-from rigops.catalog.model import UnlistedGpu
+from rigops.catalog.model import DrivenGpu, DriverBranch, UnlistedGpu, Verdict
 from rigops.dataclass import dataclass
 from rigops.report.catalog_age import age_lines
 from rigops.report.terminal import styled
@@ -28,8 +28,6 @@ from rigops.report.words import MARGIN, grouped, wrapped
 if TYPE_CHECKING:
     from packaging.version import Version
 
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import DrivenGpu, DriverBranch, Verdict
 
 SCHEMA: Final = "rigops.drivers/1"
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}

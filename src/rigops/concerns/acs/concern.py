@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, States, of_schema
+from rigops.concerns.state import State
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.scalars import word_key
+from rigops.probe.section import Section
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.concerns.state import State
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
     from rigops.plan.change import Change
-    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
 NAME: Final = "acs"

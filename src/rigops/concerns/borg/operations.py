@@ -23,7 +23,7 @@ from rigops.concerns.borg.passphrase_command import (
     AskPassphraseCommand,
     StorePassphraseCommand,
 )
-from rigops.concerns.borg.record import KEY, PUBLIC_KEY
+from rigops.concerns.borg.record import KEY, PUBLIC_KEY, BorgState, ExportedKey
 from rigops.errors import RigopsError
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
     from pyinfra.api.state import State
 
-    from rigops.concerns.borg.record import BorgState, ExportedKey
     from rigops.inventory.spec.model import Borg
 
 PROGRAM: Final = installed_at(CONCERN)

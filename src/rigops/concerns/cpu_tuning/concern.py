@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 from rigops.concerns.concern import Concern, HostRecord, States, of_schema
 from rigops.concerns.cpu_tuning import NAME
 from rigops.concerns.cpu_tuning.state import CHECK, RECORD, SCHEMA, Declared
+from rigops.concerns.state import State
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.machine import cpu_max_freq
 from rigops.inventory.spec.scalars import Key, word_key
+from rigops.probe.section import Section
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.concerns.state import State
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, States
 from rigops.concerns.gpu_tuning import NAME, record
+from rigops.concerns.state import State
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.gpu import CLOCKS_EXAMPLE, clocks, per_gpu, power_limit
 from rigops.inventory.spec.scalars import Key, boolean
+from rigops.probe.section import Section
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.concerns.state import State
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.machine import kernel_argument
 from rigops.inventory.spec.scalars import Key, list_of, word_key
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
@@ -13,7 +14,6 @@ from rigops.record.kernel_arguments import LEAVING_SCHEMA, UNREADABLE_FIX, parse
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 NAME: Final = "kernel_args"
 

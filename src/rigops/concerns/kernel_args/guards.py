@@ -17,6 +17,7 @@ from rigops.concerns.preconditions import card_users, firmware
 from rigops.concerns.preconditions.guards import has_firmware_menus
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, Bootloader, CommandLine, Firmware, Pci, RigopsState
+from rigops.inventory.spec import RigSpec
 from rigops.ownership.ownership import Ownership
 from rigops.plan.commands import blocked
 from rigops.plan.context import is_undone, may_undo
@@ -27,8 +28,6 @@ from rigops.record.kernel_arguments import read_leaving
 
 if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
-
-    from rigops.inventory.spec import RigSpec
 
 
 @operation()

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Literal
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
-from rigops.concerns.kernel_args.boot_places import COMMAND_LINE, CONCERN, place_of, with_menu_of
+from rigops.concerns.kernel_args.boot_places import (
+    COMMAND_LINE,
+    CONCERN,
+    BootPlace,
+    Part,
+    place_of,
+    with_menu_of,
+)
 from rigops.concerns.kernel_args.bootloader.choice import Blocker
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.concerns.kernel_args.trial_boot import conditions
-from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE, NoTrial
+from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE, NoTrial, Trial
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
@@ -26,6 +33,7 @@ from rigops.ownership.ownership import Ownership, WantedFile, digest, reconcile
 from rigops.plan.change import Change, LaterChange
 from rigops.plan.commands import blocked
 from rigops.plan.context import (
+    TrialOptions,
     announce,
     announce_later,
     consent_of,
@@ -36,7 +44,7 @@ from rigops.plan.context import (
     plan_of,
     trial_options,
 )
-from rigops.probe.kernel_arguments import against
+from rigops.probe.kernel_arguments import Split, against
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
 from rigops.record.kernel_arguments import (
     UNREADABLE_FIX,
@@ -51,11 +59,6 @@ from rigops.record.trial_boot import CONFIRMED, LOG, outcome
 
 if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
-
-    from rigops.concerns.kernel_args.boot_places import BootPlace, Part
-    from rigops.concerns.kernel_args.trial_boot.parts import Trial
-    from rigops.plan.context import TrialOptions
-    from rigops.probe.kernel_arguments import Split
 
 
 class TrialConditions(SectionFact[conditions.Conditions]):

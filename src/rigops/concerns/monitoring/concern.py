@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
 from rigops.concerns.monitoring import AUTO, NAME, record
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.faults import Collector, refuse
 from rigops.inventory.spec.model import Notify
 from rigops.inventory.spec.scalars import Key, check_names, text
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 _WEB: Final = ("http://", "https://")
 _SCHEME = re.compile(r"[A-Za-z0-9+.-]+://")

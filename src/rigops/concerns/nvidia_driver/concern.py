@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.concerns.concern import Concern, HostRecord, HostRequest, Kept, ProvenHost, of_schema
 from rigops.concerns.nvidia_driver import NAME
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.driver import driver, driver_source
 from rigops.inventory.spec.machine import module_options
 from rigops.inventory.spec.scalars import Key, boolean, word_key
 
 if TYPE_CHECKING:
-    from rigops.concerns.concern import HostRequest, Kept, ProvenHost
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:

@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyinfra.api.facts import FactBase
 
+from rigops.catalog.loader import Catalog
 from rigops.catalog.versions import parse
 from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import machine
+from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.fitness import bad
+from rigops.concerns.nvidia_driver.resolver.request import Resolution
 from rigops.errors import Problem, RigopsError
 from rigops.facts.sections import section_command, section_value
 from rigops.ownership.owned_files import owned_file
@@ -34,10 +37,6 @@ from rigops.probe.text import lines
 if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
     from pyinfra.api.host import Host
-
-    from rigops.catalog.loader import Catalog
-    from rigops.concerns.nvidia_driver.record import PinnedDriver
-    from rigops.concerns.nvidia_driver.resolver.request import Resolution
 
 
 PREFERENCES: Final = "/etc/apt/preferences.d/rigops-nvidia.pref"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
 from rigops.concerns.snapshots import NAME, record
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.scalars import Key
 from rigops.inventory.spec.storage import snapshots
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 
 def _is_declared(spec: RigSpec) -> bool:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
 from rigops.concerns.thermal_guard import NAME
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.machine import THERMAL_EXAMPLE, thermal_limit
 from rigops.inventory.spec.scalars import Key, whole_number, word_key
 from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 
 _ACTIONS: Final = ("notify", "lower-power", "stop-jobs", "poweroff")

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.concerns.concern import Concern
 from rigops.concerns.host_records import damaged_records, key_maker, torn_lines
 from rigops.concerns.monitoring import NAME, record
+from rigops.concerns.monitoring.record import LastSelfCheck
 from rigops.concerns.registry import in_this_version
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_advice
 from rigops.doctor.views.declared import start_unit
 from rigops.doctor.views.driver_state import CONCERN
 from rigops.errors import RigopsError
+from rigops.inventory.spec import RigSpec
 from rigops.json_fields import readable
-from rigops.ownership.ownership import Ownership, WantedFile
+from rigops.ownership.ownership import OwnedFile, Ownership, WantedFile
 from rigops.probe.sections.boot import SECTION as BOOT
-from rigops.probe.sections.rigops_state import RECORD
+from rigops.probe.sections.boot import Boot
+from rigops.probe.sections.rigops_state import RECORD, Present, RigopsState
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.record.shell import JOURNAL
-
-if TYPE_CHECKING:
-    from rigops.concerns.concern import Concern
-    from rigops.concerns.monitoring.record import LastSelfCheck
-    from rigops.doctor.examined import Examined
-    from rigops.inventory.spec import RigSpec
-    from rigops.ownership.ownership import OwnedFile
-    from rigops.probe.sections.boot import Boot
-    from rigops.probe.sections.rigops_state import Present, RigopsState
 
 _AS_DECLARED = "`rigops plan -v` shows the difference; `rigops apply` puts it right"
 

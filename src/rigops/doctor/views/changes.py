@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
-from rigops.doctor.examined import once
-from rigops.doctor.finding import HOST, Evidence, Fix, fix_by_hand
+from rigops.doctor.examined import Examined, once
+from rigops.doctor.finding import HOST, Evidence, Fix, Status, fix_by_hand
 from rigops.doctor.views import pcie
 from rigops.doctor.views.error_counters import KINDS, Counter, Kind
 from rigops.doctor.views.observed import observed, observed_card
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.memory import SECTION as MEMORY
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.record.baseline import Baseline, BaselineCard
+from rigops.record.baseline import Baseline, BaselineCard
 
 SECTION: Final = "baseline"  # of evidence
 _SHOWN: Final = 8
