@@ -42,7 +42,6 @@ from rigops.preflight.found import PairFound
 from rigops.preflight.results import begun, pairs_of, passed
 from rigops.probe.collect import ProbeError
 from rigops.probe.lost_cards import ADVICE, sentence
-from rigops.probe.sections.own_modules import ARGUMENT
 from rigops.record import Proven, declared, journal, lockfile
 from rigops.record.declared import DeclaredKeys
 from rigops.record.lockfile import locked
@@ -51,7 +50,6 @@ from rigops.record.shell import JOURNAL
 from rigops.transport import HostKeyPolicy, TransportError, connect
 
 _FOR_DRIVER: Final = "not before the driver is installed, which needs a reboot too"
-_FAILED_MODULES: Final = "preflight failed with modules of your own"
 _ROOT_UNKNOWN: Final = "the file system of / could not be read: no snapshot of it is taken first"
 FRESH_S: Final = 60.0  # for so long a plan is taken for the truth
 
@@ -346,11 +344,12 @@ class HostRun:
             )
 
     def _fails_its_proof(self, arguments: tuple[str, ...]) -> str:
-        """Why modules of the owner's, which one boot tries, are not to stay where P2P is required.
+        """Why arguments that one boot tries are not to stay where P2P is required.
 
         Whatever the copies do to the machine, its next boot is still the one before.
         """
-        if self.request.spec.p2p != "required" or ARGUMENT not in arguments:
+        failed = trial_boot.failed_proof(arguments)
+        if self.request.spec.p2p != "required" or not failed:
             return ""
         if not self._why_prove():
             return ""
@@ -360,7 +359,7 @@ class HostRun:
             return ""
         self.result.outcome = "failed"
         self._record_run()
-        return _FAILED_MODULES
+        return failed
 
     def prove(self) -> None:
         """Preflight, unless the last passed one still speaks for this state."""
@@ -398,15 +397,18 @@ class HostRun:
     def _give_up_modules(self, before: Proven | None) -> None:
         """Those of the owner, unless a proof spoke for them before: the next boot is stock."""
         now = self._observed()
-        if now is None or now.modules == STOCK or (before and before.modules == now.modules):
+        failed = trial_boot.failed_proof(now.command_line) if now else ""
+        if now is None or now.modules == STOCK or not failed:
+            return
+        if before and before.modules == now.modules:
             return
         session = self._session
         options = session.trial_options(
-            given_up=True, failed=_FAILED_MODULES, tried=now.command_line
+            given_up=True, failed=failed, tried=now.command_line
         )
         session.apply("return", options)
         self.result.story.append(
-            f"{_FAILED_MODULES}: the next boot loads the stock modules; reboot {self.request.name}"
+            f"{failed}: the next boot loads the stock modules; reboot {self.request.name}"
         )
 
     def _why_prove(self) -> str:

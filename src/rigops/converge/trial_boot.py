@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -57,6 +57,11 @@ def shortfall(before: RunSnapshot, now: RunSnapshot, arguments: tuple[str, ...])
 def failure_of_concern(now: RunSnapshot, arguments: tuple[str, ...]) -> str:
     known = dict(now.known)
     found = (one.trial_failure(arguments, known) for one in registry.in_this_version())
+    return next(filter(None, found), "")
+
+
+def failed_proof(arguments: Collection[str]) -> str:
+    found = (one.failed_proof(arguments) for one in registry.in_this_version())
     return next(filter(None, found), "")
 
 

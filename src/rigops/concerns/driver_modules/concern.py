@@ -75,6 +75,12 @@ def _trial_failure(arguments: Collection[str], facts: Mapping[type[Any], Any]) -
     return not_loaded(facts.get(OwnModules)) if ARGUMENT in arguments else ""
 
 
+def _failed_proof(arguments: Collection[str]) -> str:
+    from rigops.probe.sections.own_modules import ARGUMENT
+
+    return "preflight failed with modules of your own" if ARGUMENT in arguments else ""
+
+
 DRIVER_MODULES: Final = Concern(
     name=NAME,
     keys=(
@@ -92,6 +98,7 @@ DRIVER_MODULES: Final = Concern(
     reboot_reasons=_reboot_reasons,
     self_check=_self_check,
     trial_failure=_trial_failure,
+    failed_proof=_failed_proof,
     provide=_provide,
     keep=_keep,
 )
