@@ -163,7 +163,7 @@ def host_requests(inventory: Inventory, patterns: Sequence[str] = ()) -> list[Ho
         HostRequest(
             host.name,
             Target.from_host_data(host.name, host.data),
-            *_with_paths(host, inventory.path),
+            *_with_paths(host),
             locked=known.hosts.get(host.name),
             lock=path,
         )
@@ -177,11 +177,10 @@ def host_request(inventory: Inventory, name: str) -> HostRequest:
     return next(one for one in host_requests(inventory) if one.name == name)
 
 
-def _with_paths(host: InventoryHost, inventory: Path) -> tuple[Mapping[str, object], RigSpec]:
+def _with_paths(host: InventoryHost) -> tuple[Mapping[str, object], RigSpec]:
     """With whole paths of what is on this machine: a deploy does not know the inventory."""
     declared = {"catalog": host.spec.catalog, "driver_modules": host.spec.driver_modules}
-    above = inventory.parent.absolute()
-    paths = {name: str(above / Path(one).expanduser()) for name, one in declared.items() if one}
+    paths = {name: str(Path(one).absolute()) for name, one in declared.items() if one}
     if path := paths.get("catalog"):
         load_once(Path(path))  # a broken catalog is a usage error, not a host's
     catalog, tree = (paths.get(name) for name in declared)

@@ -131,7 +131,7 @@ def command(
             keys=_keys(key_files) or public_keys(chosen.target),
             wifi_secret=_wifi_secret(capture) if with_wifi_secret else None,
         ),
-        host_catalog(chosen.spec, inventory_path),
+        host_catalog(chosen.spec),
     )
     files = render.files(installation, capture.disks)
     folder = folder or Path(f"autoinstall-{installation.hostname}")

@@ -41,7 +41,7 @@ def hosts_from_bundles(
         """By the catalog that it is going to be judged by."""
         name = hosts[0] if len(hosts) == len(paths) == 1 else pasted.host
         spec = _declared(inventory, name, required=False)
-        return has_known_lines(HostSnapshot(pasted), host_catalog(spec, inventory_path))
+        return has_known_lines(HostSnapshot(pasted), host_catalog(spec))
 
     found = [bundle for path in paths for bundle in _read(path, is_known)]
     if len(hosts) == 1 and len(found) == 1:
@@ -115,7 +115,7 @@ def _without_names(bundles: Sequence[Bundle], path: Path) -> list[Bundle]:
     redaction = Redaction(bundles)
     redacted = [redaction.bundle(one) for one in bundles]
     for original, one in zip(bundles, redacted, strict=True):
-        if change := find_change(original, one, redaction, host_catalog(None, None)):
+        if change := find_change(original, one, redaction, host_catalog(None)):
             check_id, line = change
             raise usage_error(
                 message=f"not written: without names, {check_id} finds something else by this "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +87,7 @@ def command(
                 value=one.name,
                 fix="name the inventory with -i, or run rigops init",
             )
-    read_catalogs((one.spec for one in chosen), inventory_path)
+    read_catalogs(one.spec for one in chosen)
     locked = locked_hosts(chosen, inventory_path)
     from rigops.capture.document import document, exit_code, overall
     from rigops.capture.flow import CaptureOptions, capture_hosts
@@ -100,7 +99,7 @@ def command(
         chosen,
         CaptureOptions(
             access=access(),
-            catalog=partial(host_catalog, inventory_path=inventory_path),
+            catalog=host_catalog,
             locked=locked,
             most_days=most_days,
             is_confirmed=yes,

@@ -111,11 +111,7 @@ def _additions(inventory_path: Path | None) -> Path | None:
     inventory = existing_inventory(inventory_path)
     if inventory is None:
         return None
-    named = {
-        inventory.path.parent / Path(host.spec.catalog).expanduser()
-        for host in inventory.hosts
-        if host.spec.catalog
-    }
+    named = {Path(host.spec.catalog) for host in inventory.hosts if host.spec.catalog}
     if len(named) > 1:
         raise usage_error(
             message="the hosts of this inventory name different catalogs",

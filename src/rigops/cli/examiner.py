@@ -35,9 +35,7 @@ Examination = tuple[CollectedHost, HostReport]
 
 
 class Examiner:
-    def __init__(
-        self, only: Sequence[str], skip: Sequence[str], inventory_path: Path | None
-    ) -> None:
+    def __init__(self, only: Sequence[str], skip: Sequence[str]) -> None:
         wanted = {find_check(word, "--only").id for word in only}
         unwanted = {find_check(word, "--skip").id for word in skip}
         self._checks = [
@@ -45,7 +43,6 @@ class Examiner:
             for check in CHECKS
             if (not wanted or check.id in wanted) and check.id not in unwanted
         ]
-        self._inventory_path = inventory_path
 
     @property
     def sections(self) -> Sequence[Section[Any]]:
@@ -55,7 +52,7 @@ class Examiner:
     def read_catalogs(self, specs: Iterable[RigSpec | None]) -> None:
         """The tables that most checks look into; each is else read on first use."""
         for spec in specs:
-            catalog = host_catalog(spec, self._inventory_path)
+            catalog = host_catalog(spec)
             _ = catalog.gpus, catalog.drivers, catalog.firmware
 
     def refuse_lines_of_no_check(self, catalog: Catalog) -> None:
@@ -74,14 +71,14 @@ class Examiner:
 
     def ask_for_a_driver(self, bundle: Bundle, spec: RigSpec | None) -> Sequence[Section[Any]]:
         """Only where the driver is in question: apt takes seconds for its lists."""
-        catalog = host_catalog(spec, self._inventory_path)
+        catalog = host_catalog(spec)
         findings = examine(HostSnapshot(bundle), spec, catalog, checks=self._checks)
         in_question = any(one.fix and one.fix.concern == NVIDIA_DRIVER.name for one in findings)
         needed = from_bundle.sections(spec) if in_question else ()
         return [section for section in needed if section.name not in bundle.sections]
 
     def judge(self, collected: CollectedHost, locked: LockedHost | None) -> Examination:
-        catalog = host_catalog(collected.spec, self._inventory_path)
+        catalog = host_catalog(collected.spec)
         try:
             report = self._report(collected, catalog, locked)
         except Exception as error:  # noqa: BLE001 - logged and reported

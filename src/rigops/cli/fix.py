@@ -85,9 +85,9 @@ def command(
         for one in inventory.supported
         if not hosts or any(map(one.fits, hosts))
     ]
-    read_catalogs((one.spec for one in chosen), inventory_path)
+    read_catalogs(one.spec for one in chosen)
     locked = locked_hosts(chosen, inventory_path)
-    examiner, reach = Examiner(only, skip, inventory_path), access()
+    examiner, reach = Examiner(only, skip), access()
 
     def judge(one: CollectedHost) -> tuple[HostReport, str]:
         report = examiner.judge(one, locked.get(one.host))[1]

@@ -65,12 +65,12 @@ def command(
       rigops power --html power.html           also a page with bars and power paths
     """
     chosen = choose_hosts(hosts, inventory_path)
-    read_catalogs((one.spec for one in chosen), inventory_path)
-    found = _probe(chosen, inventory_path, access())
+    read_catalogs(one.spec for one in chosen)
+    found = _probe(chosen, access())
     from rigops.power.report import PowerReport, document, exit_code, shared_circuits
 
     shares = [share for one in found for share in one.power.shares()]
-    shares += _shares_of_the_unasked(chosen, inventory_path)
+    shares += _shares_of_the_unasked(chosen)
     reports = [
         PowerReport(
             power=one.power,
@@ -105,14 +105,12 @@ class _Found:
     error: HostError | None = None
 
 
-def _probe(
-    chosen: Sequence[Chosen], inventory_path: Path | None, access: HostAccess
-) -> list[_Found]:
+def _probe(chosen: Sequence[Chosen], access: HostAccess) -> list[_Found]:
     from rigops.doctor.views.host_power import SECTIONS
     from rigops.hosts.probing import ProbeOptions, internal_error, probe_hosts
 
     def judge(collected: CollectedHost) -> tuple[_Found, str]:
-        catalog = host_catalog(collected.spec, inventory_path)
+        catalog = host_catalog(collected.spec)
         try:
             found = _judge(collected, catalog)
         except Exception as error:  # noqa: BLE001 - logged and reported
@@ -150,7 +148,7 @@ def _by_inventory(collected: CollectedHost, catalog: Catalog, error: HostError |
     )
 
 
-def _shares_of_the_unasked(chosen: Sequence[Chosen], inventory_path: Path | None) -> list[Share]:
+def _shares_of_the_unasked(chosen: Sequence[Chosen]) -> list[Share]:
     """Of hosts that are on the circuits of those that were asked."""
     from rigops.power import Neighbors
 
@@ -161,5 +159,5 @@ def _shares_of_the_unasked(chosen: Sequence[Chosen], inventory_path: Path | None
     return [
         share
         for other in others.values()
-        for share in Neighbors((other,)).shares(host_catalog(other.spec, inventory_path))
+        for share in Neighbors((other,)).shares(host_catalog(other.spec))
     ]

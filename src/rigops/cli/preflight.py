@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import click
@@ -106,13 +105,13 @@ def command(
     """
     asked = ProofOptions(
         access=HostAccess(host_key_policy(accepted_keys)),
-        catalog=partial(host_catalog, inventory_path=inventory_path),
+        catalog=host_catalog,
         level=level,
         pairs=parse_pairs(pair_words),
         container=check_name(container) if container is not None else "",
     )
     chosen = choose_hosts(hosts, inventory_path)
-    read_catalogs((host.spec for host in chosen), inventory_path)
+    read_catalogs(host.spec for host in chosen)
     if asked.pairs and len(chosen) != 1:
         raise several_hosts("--pairs", chosen)
     if asked.container and len(chosen) != 1:

@@ -141,7 +141,7 @@ def command(
         request=request,
         captures=found,
         store=own,
-        catalog=host_catalog(request.spec, inventory_path),
+        catalog=host_catalog(request.spec),
         inventory_digest=inventory.digest,
         access=HostAccess(host_key_policy(accepted_keys), sudo_password(asked=asks_sudo_password)),
         asks_password=asks_password,

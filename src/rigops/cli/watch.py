@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import Final, Protocol
 
 import click
@@ -46,14 +45,13 @@ class View(Protocol):
 class Watched:
     """The hosts as they were seen, fed with the lines that they print."""
 
-    def __init__(self, chosen: Sequence[Chosen], seconds: int, inventory_path: Path | None) -> None:
+    def __init__(self, chosen: Sequence[Chosen], seconds: int) -> None:
         self._seconds = seconds
         self._streams: dict[str, Stream] = {}
         self._heard_at: dict[str, float] = {}
         self.began = time.monotonic()
         self.hosts = {
-            one.name: HostSeen(one.name, one.spec, host_catalog(one.spec, inventory_path))
-            for one in chosen
+            one.name: HostSeen(one.name, one.spec, host_catalog(one.spec)) for one in chosen
         }
 
     def take(self, heard: Heard, at: str) -> HostSeen | None:
@@ -85,14 +83,13 @@ def watch(
     chosen: Sequence[Chosen],
     access: HostAccess,
     seconds: int,
-    inventory_path: Path | None,
     *,
     root: bool,
     as_json: bool,
     strict: bool,
 ) -> int:
     """Until Ctrl-C or TERM; the exit code is of the worst that was seen."""
-    watched = Watched(chosen, seconds, inventory_path)
+    watched = Watched(chosen, seconds)
     with _view(watched, seconds, as_json=as_json) as view:
         options = WatchOptions(access=access.asking(view.silent), seconds=seconds, root=root)
         watching = Watching(chosen, options)

@@ -403,9 +403,7 @@ class HostRun:
         if before and before.modules == now.modules:
             return
         session = self._session
-        options = session.trial_options(
-            given_up=True, failed=failed, tried=now.command_line
-        )
+        options = session.trial_options(given_up=True, failed=failed, tried=now.command_line)
         session.apply("return", options)
         self.result.story.append(
             f"{failed}: the next boot loads the stock modules; reboot {self.request.name}"
