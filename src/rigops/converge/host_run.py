@@ -277,7 +277,7 @@ class HostRun:
         return readable(DeclaredKeys.from_json, text)
 
     def _overrides(self) -> Iterator[Override]:
-        """Of concerns that change: the others stay as somebody declared them."""
+        """Of concerns that change: the others stay as they were declared."""
         recorded = self._recorded_keys()
         if recorded is None:
             return

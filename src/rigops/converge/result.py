@@ -60,7 +60,7 @@ class Withheld:
 
 @dataclass(frozen=True)
 class Override:
-    """A declaration of somebody else, recorded on the host, that this run replaces or undoes."""
+    """Another user's declaration, recorded on the host, that this run replaces or undoes."""
 
     key: str
     value: object

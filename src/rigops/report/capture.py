@@ -25,7 +25,7 @@ _HEADS: Final = {
     "not safe": "NOT SAFE TO WIPE",
     "unknown": "unknown: not proven safe to wipe",
 }
-_UNTRUSTED: Final = "If somebody broke into it, trust neither its packages nor its backups."
+_UNTRUSTED: Final = "If there was a break-in, trust neither its packages nor its backups."
 _ID_WIDTH: Final = 16
 
 

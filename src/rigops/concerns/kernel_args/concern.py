@@ -29,12 +29,12 @@ def _deploy(spec: RigSpec) -> None:
     from rigops.concerns.kernel_args.operations import kernel_args
     from rigops.concerns.preconditions import guards
 
-    wanted, anew = _wanted(spec)
+    wanted, again = _wanted(spec)
     arguments_can_count(name="Arguments that count", concern=NAME, wanted=wanted)
     kernel_args(
         name="Kernel arguments",
         wanted=wanted,
-        anew=anew,
+        again=again,
         declared=spec.kernel_args is not None or spec.driver_modules is not None,
         trial=spec.kernel_trial or "required",
     )
@@ -56,8 +56,8 @@ def _wanted(spec: RigSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     from rigops.concerns.driver_modules.operations import wanted_argument
     from rigops.concerns.kernel_args.guards import not_undone
 
-    own, anew = wanted_argument(spec)
-    return tuple(dict.fromkeys((*(spec.kernel_args or ()), *not_undone(spec), *own))), anew
+    own, again = wanted_argument(spec)
+    return tuple(dict.fromkeys((*(spec.kernel_args or ()), *not_undone(spec), *own))), again
 
 
 def _records() -> tuple[HostRecord, ...]:

@@ -81,14 +81,14 @@ class _Attempt:
 def kernel_args(
     *,
     wanted: tuple[str, ...],
-    anew: tuple[str, ...] = (),
+    again: tuple[str, ...] = (),
     declared: bool = True,
     trial: Literal["required", "off"] = "required",
 ) -> Generator[StringCommand, None, None]:
     """Make these arguments part of every normal boot, once one boot with them was verified.
 
     + wanted: the arguments, such as ``("iommu=pt",)``; none undoes what rigops added
-    + anew: those of them that one boot has to try again, since what they choose has changed
+    + again: those of them that one boot has to try again, since what they choose has changed
     + declared: whether the inventory declares arguments at all; else undoing needs consent
     + trial: ``off`` makes new arguments permanent at once
     """
@@ -115,7 +115,7 @@ def kernel_args(
     split = against(wanted, place.foreign)
     try:
         yield from _have(
-            split, wanted, place, owned, record, anew=anew, is_required=trial == "required"
+            split, wanted, place, owned, record, again=again, is_required=trial == "required"
         )
     except CannotEditError as error:
         yield blocked(host, CONCERN, f"{error}; nothing is changed ({place.title})")
@@ -128,14 +128,14 @@ def _have(
     owned: Ownership,
     record: Arguments,
     *,
-    anew: tuple[str, ...],
+    again: tuple[str, ...],
     is_required: bool,
 ) -> Generator[StringCommand, None, None]:
     paths, ours = owned.paths_of(CONCERN), split.ours
     # What is tried again is in no other boot meanwhile: these are those that work without it.
-    anew = anew if is_required else ()
-    live = tuple(one for one in host.get_fact(CommandLine).arguments if one not in anew)
-    before = tuple(one for one in place.written if one not in anew)
+    again = again if is_required else ()
+    live = tuple(one for one in host.get_fact(CommandLine).arguments if one not in again)
+    before = tuple(one for one in place.written if one not in again)
     new = tuple(one for one in ours if one not in before and one not in live)
     _announce_headline(ours, before, record)
     tried = _attempt(

@@ -52,7 +52,7 @@ def _records() -> tuple[HostRecord, ...]:
             f"{STATE}/thermal_guard.json",
             "how warm each card mostly is at a given power is learned again",
             of_schema("rigops.thermal_guard_baseline/1"),
-            f"remove it; rigops-{NAME.replace('_', '-')} writes it anew",
+            f"remove it; rigops-{NAME.replace('_', '-')} writes it again",
         ),
     )
 

@@ -98,7 +98,7 @@ def _left_over(examined: Examined) -> Finding | None:
     left = [one for one in configured if one not in kept]
     if not left:
         return None
-    why = "in a file of somebody else too" if set(left) <= set(declared) else "no longer declared"
+    why = "in another file too" if set(left) <= set(declared) else "no longer declared"
     return Finding(
         "warn",
         f"{_are(left)} configured by rigops, and {why}",

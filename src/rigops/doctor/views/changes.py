@@ -224,7 +224,7 @@ def _of_card(
 
 @dataclass(frozen=True, kw_only=True)
 class _Fact:
-    """`lower`: what it is where the value is less than it was; None: any difference is harmless."""
+    """`lower`: the status where the value is less than before; None: any difference is harmless."""
 
     what: str
     value: Callable[[BaselineCard], int | str | None]
