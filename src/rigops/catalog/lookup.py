@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from datetime import date
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
@@ -29,10 +29,6 @@ from rigops.catalog.model import (
     Xid,
 )
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from datetime import date
-
 
 NOT_KNOWN = (
     "which driver drives {} is not known: the catalog has neither this card nor its chip. Look for "

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from pyinfra.api.facts import FactBase
 
 from rigops.dataclass import dataclass
 from rigops.facts.files import FileAt, FileFound, files_section
@@ -14,10 +16,6 @@ from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.packages.facts import AptWould, Dpkg, packages_section, simulated_section
 from rigops.probe.section import Section
 from rigops.probe.sections.rigops_state import Present
-
-if TYPE_CHECKING:
-    from pyinfra.api.facts import FactBase
-
 
 Fact = TypeVar("Fact")
 Key = tuple[type, str, str]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from pyinfra.api.facts import FactBase
 
 from rigops.concerns.concern import Concern
 from rigops.concerns.preconditions import root as roots
@@ -46,10 +48,6 @@ from rigops.record import Bios, ProvenGpu
 from rigops.record.trial_boot import MARK
 from rigops.transport import Connection, Privilege
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from pyinfra.api.facts import FactBase
-
 
 Facts = TypeVar("Facts")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyinfra.api.command import StringCommand
+from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
@@ -53,10 +54,6 @@ from rigops.plan.context import (
     plan_of,
 )
 from rigops.probe.package_names import is_kernel_meta
-
-if TYPE_CHECKING:
-    from pyinfra.api.host import Host
-
 
 HOLDS: Final = "packages that are held"
 

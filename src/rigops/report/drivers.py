@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import date
 from textwrap import shorten
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from packaging.version import Version
 
 from rigops.catalog import Catalog, runs_on, versions
 from rigops.catalog.lookup import (
@@ -24,10 +26,6 @@ from rigops.dataclass import dataclass
 from rigops.report.catalog_age import age_lines
 from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
-
-if TYPE_CHECKING:
-    from packaging.version import Version
-
 
 SCHEMA: Final = "rigops.drivers/1"
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}

@@ -10,9 +10,10 @@ import shlex
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import paramiko
 from paramiko.agent import AgentKey, AgentSSH
@@ -21,10 +22,6 @@ from rigops.transport.clock import Clock, has_ended, start_thread
 from rigops.transport.errors import NeedsProgramError, TransportError
 from rigops.transport.key_files import Identity, fingerprint, read_identity
 from rigops.transport.route import Server
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
 
 _SPOKEN: Final = (
     "ssh-ed25519",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
 
+from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
@@ -25,9 +25,6 @@ from rigops.probe.sections.own_modules import ARGUMENT as OWN_MODULES
 from rigops.probe.sections.own_modules import MODPROBE_FILE
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
 from rigops.record.kernel_arguments import read_leaving
-
-if TYPE_CHECKING:
-    from pyinfra.api.command import StringCommand
 
 
 @operation()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
@@ -56,9 +57,6 @@ from rigops.record.kernel_arguments import (
     read_leaving,
 )
 from rigops.record.trial_boot import CONFIRMED, LOG, outcome
-
-if TYPE_CHECKING:
-    from pyinfra.api.command import StringCommand
 
 
 class TrialConditions(SectionFact[conditions.Conditions]):

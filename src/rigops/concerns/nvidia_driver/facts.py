@@ -6,9 +6,10 @@ Sources and vaults take long to read, so that they are read only where the answe
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from pyinfra.api.command import StringCommand
 from pyinfra.api.facts import FactBase
+from pyinfra.api.host import Host
 
 from rigops.catalog.loader import Catalog
 from rigops.concerns.nvidia_driver import record
@@ -49,10 +50,6 @@ from rigops.packages.facts import AptSnapshot
 from rigops.plan.context import consent_of, provide, provided
 from rigops.probe.sections import nvidia_modinfo, secure_boot
 from rigops.vault.pinned_set import PinnedSet
-
-if TYPE_CHECKING:
-    from pyinfra.api.command import StringCommand
-    from pyinfra.api.host import Host
 
 
 class DriverHost(SectionFact[host_facts.DriverHostFacts]):

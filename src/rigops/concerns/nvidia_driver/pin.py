@@ -14,9 +14,11 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyinfra.api.command import StringCommand
 from pyinfra.api.facts import FactBase
+from pyinfra.api.host import Host
 
 from rigops.catalog.loader import Catalog
 from rigops.catalog.versions import parse
@@ -33,11 +35,6 @@ from rigops.plan.context import notice
 from rigops.probe.package_names import RUN_FILE, driver_version
 from rigops.probe.section import Section
 from rigops.probe.text import lines
-
-if TYPE_CHECKING:
-    from pyinfra.api.command import StringCommand
-    from pyinfra.api.host import Host
-
 
 PREFERENCES: Final = "/etc/apt/preferences.d/rigops-nvidia.pref"
 _UNATTENDED: Final = "/etc/apt/apt.conf.d/52rigops-nvidia"

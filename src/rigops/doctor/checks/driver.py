@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from rigops.catalog import find_branch, judge, versions
 from rigops.catalog.model import Verdict
@@ -22,10 +23,6 @@ from rigops.probe.sections.own_modules import SECTION as OWN_MODULES
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.packages import Package, Packages
 from rigops.probe.sections.pci import SECTION as PCI
-
-if TYPE_CHECKING:
-    from packaging.version import Version
-
 
 _BY_NAME = re.compile(r"cuda-toolkit-(?P<major>[0-9]{1,2})-(?P<minor>[0-9]{1,2})")
 _BY_VERSION = re.compile(r"(?:[0-9]+:)?(?P<major>[0-9]{1,2})\.(?P<minor>[0-9]{1,2})[.~-]")

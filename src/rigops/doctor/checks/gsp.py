@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from packaging.version import Version
+
 from rigops.catalog import lookup, versions
 from rigops.catalog.model import Verdict
 from rigops.doctor import views
@@ -26,8 +28,6 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.snapshot import HostSnapshot
 
 if TYPE_CHECKING:
-    from packaging.version import Version
-
     _Entry = tuple[Which, LogLine]
 
 XIDS: Final = frozenset({119, 120})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from itertools import chain
-from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from rigops.catalog import lookup, versions
 from rigops.catalog.model import DrivenGpu, Verdict
@@ -18,9 +19,6 @@ from rigops.doctor.views.driver_state import CONCERN, numbers
 from rigops.inventory.spec.model import DriverDeclaration
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.packages import SECTION as PACKAGES
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 
 @dataclass(frozen=True)
