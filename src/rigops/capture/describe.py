@@ -269,19 +269,15 @@ def _holds(subject: Subject, disk: Device, inside: Iterable[Device]) -> Iterator
         yield "backups"
     root = blocks.mount_of("/")
     of_root = {one.name for one in blocks.devices_of(root)} if root else set()
+    # A small FAT that is not mounted, as firmware partitions of installers are.
     if any(
         one.file_system not in {None, SWAP, *_MEMBERS}
         and one.name not in of_root | backups
         and not targets[one.name] & set(BOOT_FOLDERS)
-        and not _is_boot_partition(one)
+        and not (one.file_system == "vfat" and (one.bytes or 0) <= _MOST_FIRMWARE)
         for one in every
     ):
         yield "data"
-
-
-def _is_boot_partition(one: Device) -> bool:
-    """A small FAT that is not mounted, as firmware partitions of installers are."""
-    return one.file_system == "vfat" and (one.bytes or 0) <= _MOST_FIRMWARE
 
 
 _MOST_FIRMWARE: Final = 2 << 30

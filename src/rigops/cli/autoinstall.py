@@ -22,7 +22,6 @@ from rigops.cli.output import has_keyboard, print_json, warn
 from rigops.errors import usage_error
 from rigops.report.autoinstall import autoinstall_document, autoinstall_lines
 from rigops.report.terminal import print_lines
-from rigops.transport import Target
 from rigops.transport.clock import Clock
 from rigops.transport.public_keys import public_keys, read_public_key
 from rigops.transport.route import resolve
@@ -127,7 +126,7 @@ def command(
             release=release,
             root=cast("Root", root),
             disk=disk,
-            user=_user(chosen.target),
+            user="root" if chosen.target.local else resolve(chosen.target, Clock(20)).end.user,
             keys=_keys(key_files) or public_keys(chosen.target),
             wifi_secret=_wifi_secret(capture) if with_wifi_secret else None,
         ),
@@ -141,10 +140,6 @@ def command(
         print_json(autoinstall_document(installation, folder, files))
     else:
         print_lines(*autoinstall_lines(installation, folder, files))
-
-
-def _user(target: Target) -> str:
-    return "root" if target.local else resolve(target, Clock(20)).end.user
 
 
 def _keys(files: Sequence[Path]) -> tuple[str, ...]:
@@ -177,7 +172,8 @@ def _write(folder: Path, files: Sequence[RenderedFile]) -> None:
     foreign = [
         file.name
         for file in files
-        if (folder / file.name).exists() and not _is_own((folder / file.name).read_bytes())
+        if (folder / file.name).exists()
+        and render.MARKER.encode() not in (folder / file.name).read_bytes()
     ]
     if foreign:
         raise usage_error(
@@ -193,7 +189,3 @@ def _write(folder: Path, files: Sequence[RenderedFile]) -> None:
             message=f"{folder}: cannot be written: {error.strerror}",
             fix="write to a folder of this machine with --out, then copy the files",
         ) from error
-
-
-def _is_own(content: bytes) -> bool:
-    return render.MARKER.encode() in content

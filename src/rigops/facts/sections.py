@@ -27,7 +27,6 @@ from rigops.probe.sections import (
     proc_cmdline,
     processes,
     rigops_state,
-    storage,
     uname,
     units,
 )
@@ -119,10 +118,6 @@ class RigopsState(SectionFact[rigops_state.RigopsState]):
 
 class Smi(SectionFact[SmiReport]):
     section = nvidia_smi_xml.SECTION
-
-
-class Storage(SectionFact[storage.Storage]):
-    section = storage.SECTION
 
 
 class Uname(SectionFact[uname.Uname]):

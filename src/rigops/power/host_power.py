@@ -155,7 +155,7 @@ def from_inventory(host: str, spec: RigSpec, catalog: Catalog) -> HostPower:
     declared = spec.gpu_power_limit
     is_by_address = declared and any(one.kind == "address" for one, _ in declared.choices)
     loads = loads_of(cards, declared)
-    if is_by_address and any(not _is_address(card.identity.address) for card in cards):
+    if is_by_address and any(":" not in card.identity.address for card in cards):
         gap = gap or "gpu_power_limit names addresses, and which card is where is not known"
         loads = tuple(replace(load, watts=None, source="unknown") for load in loads)
     return HostPower(
@@ -203,10 +203,6 @@ def _costliest(found: Sequence[Gpu], name: str) -> Gpu | None:
     most = max(found, key=lambda gpu: gpu.watts_default)
     spikes = max(gpu.spike_factor for gpu in found)
     return replace(most, name=name, spike_factor=spikes)
-
-
-def _is_address(text: str) -> bool:
-    return ":" in text
 
 
 @dataclass(frozen=True)

@@ -294,12 +294,8 @@ def _ask(
     if answer is None:
         place = "in the container" if outside else "on the host"
         return PayloadReport(troubles=(Trouble(*_why_no_answer(output, place)),))
-    return _as_inside(answer, outside) if outside else answer
-
-
-def _as_inside(answer: PayloadReport, outside: PayloadReport) -> PayloadReport:
-    """It sees all cards on the bus and maybe no other process, whatever cards it was given."""
-    return replace(answer, driven=(), gone=(), on_bus=0, jobs=outside.jobs)
+    # It sees all cards on the bus and maybe no other process, whatever cards it was given.
+    return replace(answer, driven=(), gone=(), on_bus=0, jobs=outside.jobs) if outside else answer
 
 
 def _why_no_answer(output: ScriptResult, place: str) -> tuple[str, str]:

@@ -211,7 +211,8 @@ def key_files(capture: Capture) -> tuple[str, ...]:
 def has_captured_keys(capture: Capture, run: RunAsRoot) -> bool:
     files = key_files(capture)
     wanted = [one.fingerprint for one in capture.host_keys if one.type in _FILES]
-    return _fingerprints(files, run) == wanted
+    answer = run(["sh", "-c", SHOW, "rigops", *files], _RUN_S)
+    return answer.stdout.decode(errors="replace").split() == wanted
 
 
 def restore_host_keys(
@@ -265,8 +266,3 @@ def introduce_reloaded(
 def _with_public(files: Sequence[str]) -> Iterator[str]:
     for file in files:
         yield from (file, f"{file}.pub")
-
-
-def _fingerprints(files: Sequence[str], run: RunAsRoot) -> list[str]:
-    answer = run(["sh", "-c", SHOW, "rigops", *files], _RUN_S)
-    return answer.stdout.decode(errors="replace").split()

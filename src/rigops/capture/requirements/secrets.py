@@ -9,7 +9,6 @@ from rigops.capture.requirements.outcomes import failed, ok
 from rigops.capture.subject import Subject, state_line
 from rigops.doctor.finding import Evidence
 
-_SHORT: Final = 12
 _NO_BORG: Final = "borg is not declared, or not managed by rigops"
 
 

@@ -78,14 +78,10 @@ def _metrics(value: object) -> str:
     return folder
 
 
-def _is_declared(spec: RigSpec) -> bool:
-    return spec.notify is not None or spec.metrics is not None
-
-
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
     from rigops.concerns.monitoring.facts import MonitoringHost
 
-    return (MonitoringHost,) if _is_declared(spec) else ()
+    return (MonitoringHost,) if spec.notify is not None or spec.metrics is not None else ()
 
 
 def _files(spec: RigSpec) -> Sequence[str]:

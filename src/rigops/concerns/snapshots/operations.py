@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = installed_at(CONCERN)
 
-_NOT_SHOWN: Final = "(not shown)\n"
 _KEY_FILES: Final = (KEY, PUBLIC_KEY, KNOWN_HOSTS)
 # Systemd's notes of timers that make up for what they missed.
 _LAST_RUNS: Final = tuple(

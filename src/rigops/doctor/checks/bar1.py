@@ -54,7 +54,6 @@ _MORE_SPACE = (
     "EFI, pciPassthru.use64bitMMIO = TRUE and pciPassthru.64bitMMIOSizeGB"
 )
 _REALLOC = "Where it still has no room, try the kernel argument pci=realloc=on"
-_SHOWN: Final = 3
 _WHY_NO_ROOM = "Without this window the driver cannot start the card: the firmware found no room."
 _WHY_SMALL = (
     "P2P over PCIe in the way that drivers of today do it maps the whole memory of a card into its "

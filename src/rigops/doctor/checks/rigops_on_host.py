@@ -195,7 +195,7 @@ def self_check(examined: Examined) -> Finding | list[Finding]:
     if _TIMER not in state.units and not is_declared:
         return Finding("skipped", "neither notify nor metrics is declared")
     timers = (_TIMER, _METRICS_TIMER) if examined.spec.metrics is not None else (_TIMER,)
-    if stopped := [name for name in timers if not _timer_runs(state, name)]:
+    if stopped := [name for name in timers if not (name in state.units and state.units[name].runs)]:
         return [_stopped_timer(state, name, stopped, is_declared=is_declared) for name in stopped]
     text = state.records.get(record.PATH)
     if text is None:
@@ -204,10 +204,6 @@ def self_check(examined: Examined) -> Finding | list[Finding]:
     if last is None:
         return Finding("unknown", f"{record.PATH} cannot be read")
     return _judge_self_check(last, examined.snapshot[BOOT].or_empty)
-
-
-def _timer_runs(state: RigopsState, name: str) -> bool:
-    return name in state.units and state.units[name].runs
 
 
 def _stopped_timer(

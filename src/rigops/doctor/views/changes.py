@@ -167,7 +167,8 @@ def _new(card: BaselineCard) -> Change:
 
 
 def _card(examined: Examined, old: BaselineCard, new: BaselineCard) -> Iterator[Change]:
-    evidence = _evidence_of(examined, new.address)
+    card = next(one for one in examined.cards if one.address == new.address)
+    evidence = pcie.lanes_of(examined, card).evidence
     if old.address != new.address:
         yield _of_card(new, "address", "info", "its address is {}", (old.address, new.address))
     for fact in _FACTS:
@@ -190,11 +191,6 @@ def _card(examined: Examined, old: BaselineCard, new: BaselineCard) -> Iterator[
         )
     yield from _settings(examined, old, new)
     yield from _warmth(old, new)
-
-
-def _evidence_of(examined: Examined, address: str) -> tuple[Evidence, ...]:
-    card = next(one for one in examined.cards if one.address == address)
-    return pcie.lanes_of(examined, card).evidence
 
 
 def _of_card(
