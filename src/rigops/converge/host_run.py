@@ -23,6 +23,7 @@ from rigops.concerns.host_records import damaged_records, has_lost_holds, torn_l
 from rigops.concerns.preconditions import clock
 from rigops.concerns.preconditions.root import RootSnapshot, root_snapshot
 from rigops.converge import gpu_containers, host_journal, proof, trial_boot
+from rigops.converge.declarations import declared_keys
 from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError, NoRootError, host_error
 from rigops.converge.host_journal import holds_of
@@ -239,34 +240,8 @@ class HostRun:
 
     def _declare(self) -> None:
         """Before the changes: also of a run that is cut off it is known what it was about."""
-        selection, before = self._options.selection, self._recorded_keys()
-        withheld = {one.concern for one in self.result.withheld}
-
-        def stays(name: str) -> bool:
-            concern = registry.concern_of(name.partition(".")[0])
-            return bool(concern) and (concern in withheld or not selection.has(concern or ""))
-
-        known = before or DeclaredKeys(at=self._options.holder.started, keys={})
-        keys = {name: value for name, value in known.keys.items() if stays(name)}
-        parts = {name: value for name, value in known.parts.items() if stays(name)}
-        left_out = {name for name in known.left_out if stays(name)}
-        for name, key in registry.keys().items():
-            concern = registry.concern_of(name)
-            is_selected = concern is None or selection.has(concern)
-            if is_selected and name in self.request.spec.declared:
-                value = self.request.data[name]
-                if not key.stays_here:
-                    keys[name] = value
-                elif key.recorded_parts and isinstance(value, dict):
-                    own = value.keys() & set(key.recorded_parts)
-                    parts[name] = {part: one for part, one in value.items() if part in own}
-                    left_out |= {f"{name}.{part}" for part in value.keys() - own}
-                else:
-                    left_out.add(name)
-        holder = self._options.holder
-        self._declared = DeclaredKeys.from_keys(
-            holder.started, keys, before, parts=parts, left_out=left_out, who=holder.who
-        )
+        before, withheld = self._recorded_keys(), {one.concern for one in self.result.withheld}
+        self._declared = declared_keys(self.request, self._options, withheld, before)
         if self._declared != before:
             self._session.take_lock()
             host_journal.declare(self._session.channel, self._declared)
