@@ -138,7 +138,7 @@ class Concern:
     # Keys that hosts make for themselves, as shell patterns: doctor advises to delete none.
     keys_made: tuple[str, ...] = ()
     # Its other records on hosts.
-    records: Callable[[], Sequence[HostRecord]] = lambda: ()
+    records: tuple[HostRecord, ...] = ()
     # Changes that leave the proven state as it is, and still ask for a new proof of P2P.
     asks_for_proof: Callable[[Change], bool] = lambda _: False
     # Where it is blocked and no driver is loaded, preflight and a reboot wait for it.

@@ -80,7 +80,7 @@ _OF_NO_CONCERN: Final = (
 
 def damaged_records(state: RigopsState) -> Iterator[HostRecord]:
     """Of those that are there, but for the ownership record, which `Ownership.of` judges."""
-    of_concerns = chain.from_iterable(concern.records() for concern in registry.CONCERNS)
+    of_concerns = chain.from_iterable(concern.records for concern in registry.CONCERNS)
     for record in (*_OF_NO_CONCERN, *of_concerns):
         if not _is_whole(record, state.records.get(record.path)):
             yield record

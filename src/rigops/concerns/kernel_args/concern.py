@@ -60,24 +60,6 @@ def _wanted(spec: RigSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(dict.fromkeys((*(spec.kernel_args or ()), *not_undone(spec), *own))), again
 
 
-def _records() -> tuple[HostRecord, ...]:
-    return (
-        HostRecord(
-            ARGUMENTS,
-            "kernel arguments are neither added nor removed",
-            parse_arguments,
-            UNREADABLE_FIX,
-            is_refused=True,
-        ),
-        HostRecord(
-            LEAVING,
-            "the arguments that leave with the next reboot are not known",
-            of_schema(LEAVING_SCHEMA),
-            "reboot the host",
-        ),
-    )
-
-
 def _reboot_reasons(spec: RigSpec) -> Iterator[str]:
     from rigops.concerns.kernel_args.guards import reboot_reasons
 
@@ -99,6 +81,20 @@ KERNEL_ARGS: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    records=_records,
+    records=(
+        HostRecord(
+            ARGUMENTS,
+            "kernel arguments are neither added nor removed",
+            parse_arguments,
+            UNREADABLE_FIX,
+            is_refused=True,
+        ),
+        HostRecord(
+            LEAVING,
+            "the arguments that leave with the next reboot are not known",
+            of_schema(LEAVING_SCHEMA),
+            "reboot the host",
+        ),
+    ),
     reboot_reasons=_reboot_reasons,
 )

@@ -96,24 +96,6 @@ def _deploy(spec: RigSpec) -> None:
     )
 
 
-def _records() -> tuple[HostRecord, ...]:
-    fix = "remove it; the next self-check writes it again"
-    return (
-        HostRecord(
-            record.PATH,
-            "the self-check reports its findings again",
-            of_schema(record.SCHEMA),
-            fix,
-        ),
-        HostRecord(
-            record.TEXTFILE_PATH,
-            "a textfile in a directory that is no longer declared stays there",
-            of_schema(record.TEXTFILE_SCHEMA),
-            fix,
-        ),
-    )
-
-
 MONITORING: Final = Concern(
     name=NAME,
     keys=(
@@ -128,5 +110,18 @@ MONITORING: Final = Concern(
     deploy=_deploy,
     facts=_facts,
     files=_files,
-    records=_records,
+    records=(
+        HostRecord(
+            record.PATH,
+            "the self-check reports its findings again",
+            of_schema(record.SCHEMA),
+            "remove it; the next self-check writes it again",
+        ),
+        HostRecord(
+            record.TEXTFILE_PATH,
+            "a textfile in a directory that is no longer declared stays there",
+            of_schema(record.TEXTFILE_SCHEMA),
+            "remove it; the next self-check writes it again",
+        ),
+    ),
 )
