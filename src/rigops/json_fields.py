@@ -78,9 +78,6 @@ class Fields:
             raise self.wrong(name, value, "a finite number")
         return value
 
-    def number_or_none(self, name: str) -> float | None:
-        return None if self.raw(name) is None else self.number(name)
-
     def texts(self, name: str) -> tuple[str, ...]:
         value = self.raw(name)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):

@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.capture.document import Disk
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from rigops.capture.document import Disk
 
 SERIAL: Final = "ID_SERIAL"
 SHORT: Final = "ID_SERIAL_SHORT"

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Sequence
+from typing import Final, Literal
 
 from rigops.autoinstall import disk_match, networks, releases
-from rigops.autoinstall.kernels import kernel_of
+from rigops.autoinstall.disk_match import Entry
+from rigops.autoinstall.kernels import Kernel, kernel_of
+from rigops.autoinstall.networks import Wired, Wireless
+from rigops.autoinstall.releases import Distribution, Release
+from rigops.capture.document import Capture, Disk
+from rigops.catalog import Catalog
 from rigops.dataclass import dataclass
 from rigops.errors import UsageError, usage_error
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rigops.autoinstall.disk_match import Entry
-    from rigops.autoinstall.kernels import Kernel
-    from rigops.autoinstall.networks import Wired, Wireless
-    from rigops.autoinstall.releases import Distribution, Release
-    from rigops.capture.document import Capture, Disk
-    from rigops.catalog import Catalog
 
 Root = Literal["btrfs", "ext4"]
 Firmware = Literal["uefi", "bios"]

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from rigops.catalog import versions
+from rigops.autoinstall.releases import Release
+from rigops.capture.document import Capture
+from rigops.catalog import Catalog, versions
 from rigops.catalog.kernels import newest_kernel
 from rigops.catalog.lookup import find_branch
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from rigops.autoinstall.releases import Release
-    from rigops.capture.document import Capture
-    from rigops.catalog import Catalog
 
 _BRANCH = re.compile(r"[1-9][0-9]{2}")
 

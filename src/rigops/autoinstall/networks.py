@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_interface
-from typing import TYPE_CHECKING
 
+from rigops.capture.document import Interface, Network
 from rigops.dataclass import dataclass
 from rigops.errors import usage_error
-
-if TYPE_CHECKING:
-    from rigops.capture.document import Interface, Network
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")

@@ -5,18 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address, ip_interface
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.autoinstall import preseed, user_data, user_data_model
 from rigops.autoinstall.disk_match import SERIAL, Entry, disks_matched
+from rigops.autoinstall.installation import Installation
+from rigops.autoinstall.networks import Wired
+from rigops.capture.document import Disk
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.rendering import render
-
-if TYPE_CHECKING:
-    from rigops.autoinstall.installation import Installation
-    from rigops.autoinstall.networks import Wired
-    from rigops.capture.document import Disk
 
 MARKER: Final = "Made by `rigops autoinstall`"
 _SECRET, _OPEN = 0o600, 0o644

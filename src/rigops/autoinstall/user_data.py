@@ -6,11 +6,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import indent
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from rigops.autoinstall.installation import Account, Installation
-    from rigops.autoinstall.networks import Wired
+from rigops.autoinstall.installation import Account, Installation
+from rigops.autoinstall.networks import Wired
 
 _INDENT: Final = "  "
 _WIDTH: Final = 60

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.backup.answer_shape import ProgramResult
 from rigops.backup.borg_host import STATE_FILE, with_passphrase
 from rigops.backup.borg_lines import read_backup, read_drill
 from rigops.backup.btrfs_lines import read_snapshots
-from rigops.backup.engine import MOVED, PRUNE_MOST
+from rigops.backup.engine import MOVED, PRUNE_MOST, HostSnapshots, RestoreRequest
 from rigops.backup.host_program import PYTHON, HostProgram, restore_words
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from rigops.backup.answer_shape import ProgramResult
-    from rigops.backup.engine import HostSnapshots, RestoreRequest
 
 ACCEPT_LOST: Final = "--accept-lost"
 

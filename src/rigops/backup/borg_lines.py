@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from rigops.backup.answer_shape import ProgramResult
+from rigops.backup.answer_shape import ProgramResult
 
 _BORG: Final = "borg"
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from rigops.backup.answer_shape import ProgramResult
 from rigops.backup.btrfs_lines import read_snapshots
 from rigops.backup.engine import MOVED, PRUNE_MOST, BackupError, HostSnapshots, RestoreRequest
 from rigops.backup.host_program import HostProgram, restore_words
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from rigops.backup.answer_shape import ProgramResult
 
 
 @dataclass

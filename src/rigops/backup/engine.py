@@ -12,7 +12,6 @@ from rigops.errors import Problem, RigopsError
 if TYPE_CHECKING:
     from rigops.backup.answer_shape import ProgramResult
 
-LOCAL = "local"
 PARTIAL = "partial"  # the kind of an archive that lacks a declared path
 PRUNE_MOST = "--prune-most"  # a person consents to the removal of more than half of the copies
 MOVED = "--moved"  # and to another place of the repository, or of a declared path
@@ -39,7 +38,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotPlace:
-    place: str  # LOCAL, or the name of a target
+    place: str  # local, or the name of a target
     is_complete: bool
 
 

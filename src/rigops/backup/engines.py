@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
+from typing import Final, Literal, TypeVar, cast
 
+from rigops.backup.answer_shape import ProgramResult
 from rigops.backup.borg import BorgEngine
 from rigops.backup.engine import (
     BackupError,
@@ -15,9 +16,6 @@ from rigops.backup.engine import (
     StorageEngine,
 )
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from rigops.backup.answer_shape import ProgramResult
 
 Answer = TypeVar("Answer")
 Failures = Sequence[tuple[str, BackupError]]

@@ -5,17 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.backup.answer_shape import ProgramResult
 from rigops.backup.btrfs_lines import ProgramAnswer
 from rigops.backup.engine import BackupError, ProgressListener, RestoreRequest
 from rigops.dataclass import dataclass
 from rigops.hostside.packing import pack
 from rigops.transport import Connection, Privilege, TransportError
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from rigops.backup.answer_shape import ProgramResult
 
 PYTHON: Final = "python3 -I -c"
 

@@ -6,14 +6,11 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
-from rigops.probe.mounts import mount_over
-
-if TYPE_CHECKING:
-    from rigops.probe.mounts import Mount, Mounts
-    from rigops.probe.sections.identity import Device, Identity
+from rigops.probe.mounts import Mount, Mounts, mount_over
+from rigops.probe.sections.identity import Device, Identity
 
 BOOT_FOLDERS: Final = ("/boot", "/boot/efi", "/efi")
 SWAP: Final = "swap"

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, Literal
+from pathlib import Path
+from typing import Final, Literal
 
 from rigops.dataclass import dataclass
 from rigops.vault.borg_keys import has_key, key_place
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rigops.vault.pinned_set import PinnedPackage, PinnedSet
-    from rigops.vault.store import Store
+from rigops.vault.pinned_set import PinnedPackage, PinnedSet
+from rigops.vault.store import Store
 
 _TREE: Final = "the tree of driver_modules"
 

@@ -6,7 +6,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import __version__
 from rigops.capture.block_devices import BOOT_FOLDERS, SWAP
@@ -35,26 +35,24 @@ from rigops.capture.document import (
 from rigops.capture.requirements import judge
 from rigops.capture.requirements.backups import last_verified, newest_backup
 from rigops.capture.requirements.places import backed_up, not_backed_up
+from rigops.capture.subject import Subject
 from rigops.concerns.borg.decide import local_path
+from rigops.doctor.card import Card
 from rigops.doctor.views.proof import last_proof
+from rigops.probe.mounts import Mount as Mounted
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.identity import SECTION as IDENTITY
+from rigops.probe.sections.identity import Connection, Device
 from rigops.probe.sections.limits import SECTION as LIMITS
+from rigops.probe.sections.limits import Range
 from rigops.probe.sections.network import SECTION as NETWORK
+from rigops.probe.sections.network import Interface as Named
 from rigops.probe.sections.nvidia_version import SECTION as DRIVER
 from rigops.probe.sections.os_release import SECTION as OS_RELEASE
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.pci import ADDRESS
 from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE
 from rigops.probe.sections.uname import SECTION as UNAME
-
-if TYPE_CHECKING:
-    from rigops.capture.subject import Subject
-    from rigops.doctor.card import Card
-    from rigops.probe.mounts import Mount as Mounted
-    from rigops.probe.sections.identity import Connection, Device
-    from rigops.probe.sections.limits import Range
-    from rigops.probe.sections.network import Interface as Named
 
 _MEMBERS: Final = frozenset({"zfs_member", "LVM2_member", "linux_raid_member", "crypto_LUKS"})
 _FOLLOWS: Final = re.compile(r"(?:linux-image|linux-generic|linux-virtual|proxmox-default|pve)")
@@ -271,19 +269,15 @@ def _holds(subject: Subject, disk: Device, inside: Iterable[Device]) -> Iterator
         yield "backups"
     root = blocks.mount_of("/")
     of_root = {one.name for one in blocks.devices_of(root)} if root else set()
+    # A small FAT that is not mounted, as firmware partitions of installers are.
     if any(
         one.file_system not in {None, SWAP, *_MEMBERS}
         and one.name not in of_root | backups
         and not targets[one.name] & set(BOOT_FOLDERS)
-        and not _is_boot_partition(one)
+        and not (one.file_system == "vfat" and (one.bytes or 0) <= _MOST_FIRMWARE)
         for one in every
     ):
         yield "data"
-
-
-def _is_boot_partition(one: Device) -> bool:
-    """A small FAT that is not mounted, as firmware partitions of installers are."""
-    return one.file_system == "vfat" and (one.bytes or 0) <= _MOST_FIRMWARE
 
 
 _MOST_FIRMWARE: Final = 2 << 30

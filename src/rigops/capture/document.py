@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import HOST, Evidence
+from rigops.errors import HostError
 from rigops.json_dataclass import NAME, from_json, to_json
 from rigops.json_fields import parse as parse_fields
-
-if TYPE_CHECKING:
-    from rigops.errors import HostError
 
 SCHEMA: Final = "rigops.capture/1"
 

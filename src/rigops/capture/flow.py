@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from rigops.backup.answer_shape import ProgramResult
 from rigops.backup.borg import BorgEngine
+from rigops.backup.engines import Engines
 from rigops.capture import controller, store
 from rigops.capture.controller import Passphrase
 from rigops.capture.describe import describe
 from rigops.capture.document import Capture, NotCaptured
 from rigops.capture.subject import Subject
+from rigops.catalog import Catalog
 from rigops.concerns.borg import record as borg_record
 from rigops.concerns.borg.passphrase import read_passphrase
 from rigops.dataclass import dataclass
 from rigops.doctor.examined import Examined
 from rigops.errors import HostError, RigopsError
 from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
+from rigops.hosts.parallel import Console
 from rigops.hosts.probing import CollectedHost, ProbeOptions, all_sections, probe_hosts
 from rigops.hosts.run_records import Beginning, record
 from rigops.inventory.spec import RigSpec
 from rigops.json_fields import readable
+from rigops.probe.bundle import Bundle
 from rigops.probe.sections.identity import SECTION as IDENTITY
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import journal
+from rigops.record.journal import Run
+from rigops.record.lockfile import LockedHost
 from rigops.vault.store import Store
 
 if TYPE_CHECKING:
-    from rigops.backup.answer_shape import ProgramResult
-    from rigops.backup.engines import Engines
-    from rigops.catalog import Catalog
     from rigops.hosts.access import Chosen, HostAccess
-    from rigops.hosts.parallel import Console
-    from rigops.probe.bundle import Bundle
-    from rigops.record.journal import Run
-    from rigops.record.lockfile import LockedHost
 
 _QUESTION: Final = (
     "Run passphrase_command here, and try its passphrase on {}? It is stored nowhere, and nothing "

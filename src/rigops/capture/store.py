@@ -11,22 +11,18 @@ import json
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import atomic_file
-from rigops.capture.document import document, parse
+from rigops.capture.document import Capture, document, parse
 from rigops.errors import RigopsError, rigops_error
+from rigops.probe.bundle import Bundle
 from rigops.probe.bundles.saving import save
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rigops.capture.document import Capture
-    from rigops.probe.bundle import Bundle
-    from rigops.vault.store import Store
+from rigops.vault.store import Store
 
 DOCUMENT: Final = "capture.json"
 BUNDLE: Final = "bundle.tar.gz"

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.capture.block_devices import BlockDevices
+from rigops.capture.controller import Controller
 from rigops.concerns.borg import record as borg_record
+from rigops.concerns.borg.record import BorgState
 from rigops.concerns.snapshots import record as snapshots_record
+from rigops.concerns.snapshots.record import SnapshotsState
 from rigops.dataclass import dataclass
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence
+from rigops.inventory.spec import RigSpec
+from rigops.inventory.spec.model import Borg, Snapshots
 from rigops.json_fields import readable
 from rigops.probe.sections.identity import SECTION as IDENTITY
 from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.storage import SECTION as STORAGE
+from rigops.probe.snapshot import HostSnapshot
 from rigops.record import journal
-from rigops.record.journal import PYINFRA
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rigops.capture.controller import Controller
-    from rigops.concerns.borg.record import BorgState
-    from rigops.concerns.snapshots.record import SnapshotsState
-    from rigops.doctor.examined import Examined
-    from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.model import Borg, Snapshots
-    from rigops.probe.snapshot import HostSnapshot
-    from rigops.record.journal import Run
-    from rigops.record.lockfile import LockedHost
+from rigops.record.journal import PYINFRA, Run
+from rigops.record.lockfile import LockedHost
 
 _BACK: Final = frozenset({"rollback", "release"})
 _APPLIES: Final = frozenset({"apply", "rollback", "release", PYINFRA, ""})

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from packaging.version import Version
 
 from rigops.catalog import versions
-
-if TYPE_CHECKING:
-    from packaging.version import Version
-
-    from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import DriverBranch, KernelChange, ModuleFlavor
+from rigops.catalog.loader import Catalog
+from rigops.catalog.model import DriverBranch, KernelChange, ModuleFlavor
 
 _NUMBERS: Final = re.compile(r"([0-9]+)\.([0-9]+)(?:\.([0-9]+))?")
 _FOR_ALL_LATER: Final = 2  # numbers: 6.19 and all after it; 6.1.187: this series only

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from math import isclose
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops.catalog.model import Link
+from rigops.catalog.loader import Catalog
+from rigops.catalog.model import Gpu, Link, LinkKind
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import Gpu, LinkKind
-
 
 # GB/s of a lane, coding taken off.
 _PCIE_LANE: Final = {1: 0.25, 2: 0.5, 3: 0.9846, 4: 1.9692, 5: 3.9385, 6: 7.5625}

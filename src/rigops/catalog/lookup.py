@@ -5,33 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from datetime import date
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from rigops.catalog import versions
-from rigops.catalog.model import EVERY_CARD, UnlistedGpu
+from rigops.catalog.loader import Catalog
+from rigops.catalog.model import (
+    EVERY_CARD,
+    ContainerToolkit,
+    DrivenGpu,
+    DriverBranch,
+    Evidence,
+    Gpu,
+    InitCode,
+    ModuleFlavor,
+    Purpose,
+    RowStatus,
+    UnlistedGpu,
+    Verdict,
+    Xid,
+)
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import (
-        ContainerToolkit,
-        DrivenGpu,
-        DriverBranch,
-        Evidence,
-        Gpu,
-        InitCode,
-        ModuleFlavor,
-        Purpose,
-        RowStatus,
-        Verdict,
-        Xid,
-    )
 
 NOT_KNOWN = (
     "which driver drives {} is not known: the catalog has neither this card nor its chip. Look for "

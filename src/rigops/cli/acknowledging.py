@@ -14,14 +14,13 @@ import click
 from rigops.cli.hosts import several_hosts
 from rigops.cli.options import Command, combined
 from rigops.dataclass import dataclass
-from rigops.errors import rigops_error, usage_error
+from rigops.errors import UsageError, rigops_error, usage_error
+from rigops.hosts.access import Chosen
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rigops.cli.examiner import Examination
     from rigops.doctor.finding import Finding
-    from rigops.errors import UsageError
-    from rigops.hosts.access import Chosen
     from rigops.record.acknowledged import Acknowledgement
 
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from rigops.cli.apply_common import conclude, consent_options, fleet_run, inventory_options
-from rigops.cli.hosts import host_options
+from rigops.cli.apply_common import (
+    Selected,
+    conclude,
+    consent_options,
+    fleet_run,
+    inventory_options,
+)
+from rigops.cli.hosts import AskAccess, host_options
 from rigops.converge.flow import apply
-from rigops.converge.request import RunOptions
-
-if TYPE_CHECKING:
-    from rigops.cli.apply_common import Selected
-    from rigops.cli.hosts import AskAccess
-    from rigops.converge.request import PreflightWhen, RebootWhen
+from rigops.converge.request import PreflightWhen, RebootWhen, RunOptions
 
 
 @click.command("apply")

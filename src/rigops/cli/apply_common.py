@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import click
 
@@ -27,13 +27,16 @@ from rigops.cli.output import print_closing, print_json, text_width
 from rigops.cli.terminal import Progress
 from rigops.concerns.concern import HostRequest
 from rigops.concerns.registry import CONCERNS, in_this_version
+from rigops.converge.engine import Engine
 from rigops.converge.fleet_run import FleetRun, Interrupts
-from rigops.converge.flow import record
+from rigops.converge.flow import Ending, record
 from rigops.converge.host_run import HostRun
-from rigops.converge.request import Selection, deploys
-from rigops.converge.result import exit_code
+from rigops.converge.request import RunOptions, Selection, deploys
+from rigops.converge.result import HostResult, exit_code
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
+from rigops.inventory import Inventory, InventoryHost
+from rigops.inventory.spec import RigSpec
 from rigops.record import lockfile as lock
 from rigops.report.apply import outcome_lines
 from rigops.report.closing import MOST_IN_FULL, Again
@@ -41,15 +44,6 @@ from rigops.report.host_rows import apply_rows
 from rigops.report.preflight import preflight_lines
 from rigops.report.terminal import print_lines
 from rigops.transport import Target
-
-if TYPE_CHECKING:
-    from rigops.converge.engine import Engine
-    from rigops.converge.flow import Ending
-    from rigops.converge.request import RunOptions
-    from rigops.converge.result import HostResult
-    from rigops.inventory import Inventory, InventoryHost
-    from rigops.inventory.spec import RigSpec
-    from rigops.report.closing import Again
 
 APPLY_SCHEMA = "rigops.apply/1"
 _DOING = {
@@ -169,7 +163,7 @@ def host_requests(inventory: Inventory, patterns: Sequence[str] = ()) -> list[Ho
         HostRequest(
             host.name,
             Target.from_host_data(host.name, host.data),
-            *_with_paths(host, inventory.path),
+            *_with_paths(host),
             locked=known.hosts.get(host.name),
             lock=path,
         )
@@ -183,11 +177,10 @@ def host_request(inventory: Inventory, name: str) -> HostRequest:
     return next(one for one in host_requests(inventory) if one.name == name)
 
 
-def _with_paths(host: InventoryHost, inventory: Path) -> tuple[Mapping[str, object], RigSpec]:
+def _with_paths(host: InventoryHost) -> tuple[Mapping[str, object], RigSpec]:
     """With whole paths of what is on this machine: a deploy does not know the inventory."""
     declared = {"catalog": host.spec.catalog, "driver_modules": host.spec.driver_modules}
-    above = inventory.parent.absolute()
-    paths = {name: str(above / Path(one).expanduser()) for name, one in declared.items() if one}
+    paths = {name: str(Path(one).absolute()) for name, one in declared.items() if one}
     if path := paths.get("catalog"):
         load_once(Path(path))  # a broken catalog is a usage error, not a host's
     catalog, tree = (paths.get(name) for name in declared)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import click
 
 from rigops import atomic_file
 from rigops.autoinstall import networks, render
-from rigops.autoinstall.installation import Choices, decide
-from rigops.autoinstall.releases import VERSIONS
+from rigops.autoinstall.installation import Choices, Root, decide
+from rigops.autoinstall.releases import VERSIONS, Distribution
+from rigops.autoinstall.render import RenderedFile
 from rigops.capture import store as captures
+from rigops.capture.document import Capture
 from rigops.cli.hosts import choose_host, host_catalog
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import has_keyboard, print_json, warn
@@ -23,15 +26,6 @@ from rigops.transport.clock import Clock
 from rigops.transport.public_keys import public_keys, read_public_key
 from rigops.transport.route import resolve
 from rigops.vault.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rigops.autoinstall.installation import Root
-    from rigops.autoinstall.releases import Distribution
-    from rigops.autoinstall.render import RenderedFile
-    from rigops.capture.document import Capture
-    from rigops.transport import Target
 
 _OPEN_FOLDER = 0o755
 
@@ -132,11 +126,11 @@ def command(
             release=release,
             root=cast("Root", root),
             disk=disk,
-            user=_user(chosen.target),
+            user="root" if chosen.target.local else resolve(chosen.target, Clock(20)).end.user,
             keys=_keys(key_files) or public_keys(chosen.target),
             wifi_secret=_wifi_secret(capture) if with_wifi_secret else None,
         ),
-        host_catalog(chosen.spec, inventory_path),
+        host_catalog(chosen.spec),
     )
     files = render.files(installation, capture.disks)
     folder = folder or Path(f"autoinstall-{installation.hostname}")
@@ -146,10 +140,6 @@ def command(
         print_json(autoinstall_document(installation, folder, files))
     else:
         print_lines(*autoinstall_lines(installation, folder, files))
-
-
-def _user(target: Target) -> str:
-    return "root" if target.local else resolve(target, Clock(20)).end.user
 
 
 def _keys(files: Sequence[Path]) -> tuple[str, ...]:
@@ -182,7 +172,8 @@ def _write(folder: Path, files: Sequence[RenderedFile]) -> None:
     foreign = [
         file.name
         for file in files
-        if (folder / file.name).exists() and not _is_own((folder / file.name).read_bytes())
+        if (folder / file.name).exists()
+        and render.MARKER.encode() not in (folder / file.name).read_bytes()
     ]
     if foreign:
         raise usage_error(
@@ -198,7 +189,3 @@ def _write(folder: Path, files: Sequence[RenderedFile]) -> None:
             message=f"{folder}: cannot be written: {error.strerror}",
             fix="write to a folder of this machine with --out, then copy the files",
         ) from error
-
-
-def _is_own(content: bytes) -> bool:
-    return render.MARKER.encode() in content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,18 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.engine_answers import engine_options, print_answers
-from rigops.cli.hosts import called_again, choose_hosts, host_options
+from rigops.cli.hosts import AskAccess, called_again, choose_hosts, host_options
 from rigops.cli.options import engine_option, host_arguments
 from rigops.cli.output import print_closing
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
+from rigops.hosts.access import Chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rigops.backup.engines import Engines
-    from rigops.cli.hosts import AskAccess
-    from rigops.hosts.access import Chosen
     from rigops.hosts.engines import HostAnswer
 
 

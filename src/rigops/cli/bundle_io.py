@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rigops.cli.hosts import find_neighbors, host_catalog
 from rigops.cli.options import existing_inventory
@@ -16,17 +15,14 @@ from rigops.doctor.known_lines import has_known_lines
 from rigops.doctor.redaction_check import find_change
 from rigops.errors import usage_error
 from rigops.hosts.probing import CollectedHost
-from rigops.probe.bundles.reading import MOST_PASTED, read_all, read_content
+from rigops.inventory import Inventory
+from rigops.inventory.spec import RigSpec
+from rigops.probe.bundle import Bundle
+from rigops.probe.bundles.reading import MOST_PASTED, IsKnown, read_all, read_content
 from rigops.probe.bundles.redaction import Redaction
 from rigops.probe.bundles.saving import save, save_all
 from rigops.probe.snapshot import HostSnapshot
 from rigops.report.terminal import print_lines
-
-if TYPE_CHECKING:
-    from rigops.inventory import Inventory
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.bundle import Bundle
-    from rigops.probe.bundles.reading import IsKnown
 
 _STANDARD_INPUT = Path("-")
 
@@ -45,7 +41,7 @@ def hosts_from_bundles(
         """By the catalog that it is going to be judged by."""
         name = hosts[0] if len(hosts) == len(paths) == 1 else pasted.host
         spec = _declared(inventory, name, required=False)
-        return has_known_lines(HostSnapshot(pasted), host_catalog(spec, inventory_path))
+        return has_known_lines(HostSnapshot(pasted), host_catalog(spec))
 
     found = [bundle for path in paths for bundle in _read(path, is_known)]
     if len(hosts) == 1 and len(found) == 1:
@@ -119,7 +115,7 @@ def _without_names(bundles: Sequence[Bundle], path: Path) -> list[Bundle]:
     redaction = Redaction(bundles)
     redacted = [redaction.bundle(one) for one in bundles]
     for original, one in zip(bundles, redacted, strict=True):
-        if change := find_change(original, one, redaction, host_catalog(None, None)):
+        if change := find_change(original, one, redaction, host_catalog(None)):
             check_id, line = change
             raise usage_error(
                 message=f"not written: without names, {check_id} finds something else by this "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rigops.cli.hosts import (
+    AskAccess,
     choose_hosts,
     host_catalog,
     host_options,
@@ -19,14 +20,11 @@ from rigops.cli.options import host_arguments, is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
+from rigops.hosts.access import Chosen
 from rigops.report.terminal import print_lines, print_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.capture.document import Capture, NotCaptured
-    from rigops.cli.hosts import AskAccess
-    from rigops.hosts.access import Chosen
 
 
 @click.command("capture")
@@ -89,7 +87,7 @@ def command(
                 value=one.name,
                 fix="name the inventory with -i, or run rigops init",
             )
-    read_catalogs((one.spec for one in chosen), inventory_path)
+    read_catalogs(one.spec for one in chosen)
     locked = locked_hosts(chosen, inventory_path)
     from rigops.capture.document import document, exit_code, overall
     from rigops.capture.flow import CaptureOptions, capture_hosts
@@ -101,7 +99,7 @@ def command(
         chosen,
         CaptureOptions(
             access=access(),
-            catalog=partial(host_catalog, inventory_path=inventory_path),
+            catalog=host_catalog,
             locked=locked,
             most_days=most_days,
             is_confirmed=yes,

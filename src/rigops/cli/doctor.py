@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rigops.cli.acknowledging import decision_options
+from rigops.cli.acknowledging import Decision, decision_options
 from rigops.cli.hosts import (
+    AskAccess,
     called_again,
     choose_hosts,
     host_catalog,
@@ -25,15 +26,13 @@ from rigops.cli.output import print_json, text_width
 from rigops.cli.page_file import html_option
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
+from rigops.hosts.access import Chosen
 from rigops.report.terminal import print_lines, print_text, styled
 from rigops.report.words import wrapped
 from rigops.transport import import_ssh
 
 if TYPE_CHECKING:
-    from rigops.cli.acknowledging import Decision
     from rigops.cli.examiner import Examination, Examiner
-    from rigops.cli.hosts import AskAccess
-    from rigops.hosts.access import Chosen
     from rigops.hosts.probing import CollectedHost
     from rigops.inventory.spec import RigSpec
     from rigops.report.doctor import NextSteps
@@ -151,7 +150,7 @@ def command(
         return
 
     _refuse_bundles((*hosts, *([str(inventory_path)] if inventory_path else [])))
-    examiner = partial(_examiner, only, skip, inventory_path)
+    examiner = partial(_examiner, only, skip)
     if print_probe:
         from rigops.concerns.nvidia_driver import from_bundle
         from rigops.probe.script import script
@@ -169,7 +168,6 @@ def command(
             chosen,
             access(root=not no_root),
             watch_s,
-            inventory_path,
             root=not no_root,
             as_json=as_json,
             strict=strict,
@@ -202,9 +200,9 @@ def command(
         from rigops.cli.bundle_io import save_bundles
 
         save_bundles([one.bundle for one, _ in examined if one.bundle], save_to, redacted=not raw)
-    are_stored = not saves_baseline or _save_baselines(examined, inventory_path)
+    are_stored = not saves_baseline or _save_baselines(examined)
     if html_path is not None:
-        _write_page(html_path, examined, inventory_path)
+        _write_page(html_path, examined)
     _print_reports(examined, bundles, inventory_path, as_json=as_json, as_markdown=as_markdown)
     from rigops.doctor.host_report import exit_code
 
@@ -272,23 +270,19 @@ def _refuse_bundles(words: Sequence[str]) -> None:
 
 
 @cache
-def _examiner(
-    only: tuple[str, ...], skip: tuple[str, ...], inventory_path: Path | None
-) -> Examiner:
+def _examiner(only: tuple[str, ...], skip: tuple[str, ...]) -> Examiner:
     from rigops.hosts.probing import IMPORTING
 
     with IMPORTING:
         from rigops.cli.examiner import Examiner
 
-    return Examiner(only, skip, inventory_path)
+    return Examiner(only, skip)
 
 
-def _read_catalogs(
-    specs: Sequence[RigSpec | None], examiner: Callable[[], Examiner], inventory_path: Path | None
-) -> None:
+def _read_catalogs(specs: Sequence[RigSpec | None], examiner: Callable[[], Examiner]) -> None:
     """A broken one is a usage error, and so is one whose known lines are of no check."""
-    read_catalogs(specs, inventory_path)
-    for catalog in {host_catalog(spec, inventory_path) for spec in specs}:
+    read_catalogs(specs)
+    for catalog in {host_catalog(spec) for spec in specs}:
         if catalog.file_of_own_lines:
             examiner().refuse_lines_of_no_check(catalog)
 
@@ -305,7 +299,7 @@ def _probe(
     """The checks are imported while the hosts answer, which takes about as long."""
     from rigops.hosts.probing import IMPORTING, ProbeOptions, probe_hosts
 
-    _read_catalogs([one.spec for one in chosen], examiner, inventory_path)
+    _read_catalogs([one.spec for one in chosen], examiner)
     locked = locked_hosts(chosen, inventory_path)
     options = ProbeOptions(
         access=access(root=root),
@@ -349,11 +343,11 @@ def _examine_bundles(
             fix="rigops doctor HOST --from FILE --save-baseline",
         )
     collected = hosts_from_bundles(bundles, hosts, inventory_path)
-    _read_catalogs([one.spec for one in collected], examiner, inventory_path)
+    _read_catalogs([one.spec for one in collected], examiner)
     return [examiner().judge(one, None) for one in collected]
 
 
-def _save_baselines(examined: Sequence[Examination], inventory_path: Path | None) -> bool:
+def _save_baselines(examined: Sequence[Examination]) -> bool:
     """Of the hosts that were reached. Whether all of them were stored."""
     from rigops.hosts.baselines import store
     from rigops.probe.snapshot import HostSnapshot
@@ -362,7 +356,7 @@ def _save_baselines(examined: Sequence[Examination], inventory_path: Path | None
         store(
             HostSnapshot(one.bundle),
             one.spec,
-            host_catalog(one.spec, inventory_path),
+            host_catalog(one.spec),
             host=one.known_as,
             by="doctor",
             is_asked=True,
@@ -374,7 +368,7 @@ def _save_baselines(examined: Sequence[Examination], inventory_path: Path | None
     return all(one.is_stored for one in done)
 
 
-def _write_page(path: Path, examined: Sequence[Examination], inventory_path: Path | None) -> None:
+def _write_page(path: Path, examined: Sequence[Examination]) -> None:
     from rigops.cli.page_file import write_page
     from rigops.doctor.examined import Examined
     from rigops.inventory.spec import RigSpec
@@ -383,7 +377,7 @@ def _write_page(path: Path, examined: Sequence[Examination], inventory_path: Pat
 
     hosts = []
     for one, report in examined:
-        catalog = host_catalog(one.spec, inventory_path)
+        catalog = host_catalog(one.spec)
         seen = None
         if one.bundle:
             snapshot, spec = HostSnapshot(one.bundle), one.spec or RigSpec()
@@ -417,7 +411,7 @@ def _print_findings(
     from rigops.report.doctor import doctor_lines
 
     specs, width = [one.spec for one, _ in examined], text_width()
-    catalogs = {host_catalog(spec, inventory_path) for spec in specs}
+    catalogs = {host_catalog(spec) for spec in specs}
     oldest = min(catalogs, key=lambda one: one.as_of)
     notes = old_catalog_note(oldest, datetime.now(timezone.utc).date(), width)
     steps = _next_steps(bundles, inventory_path, specs)

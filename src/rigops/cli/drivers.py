@@ -5,23 +5,19 @@ from __future__ import annotations
 import re
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 from packaging.version import Version
 
 from rigops.catalog import Catalog, driver_rows, find_gpu, find_unlisted, load, similar_names
-from rigops.cli.hosts import host_options
+from rigops.catalog.model import DrivenGpu
+from rigops.cli.hosts import AskAccess, host_options
 from rigops.cli.options import existing_inventory, inventory_option, is_verbose, words
 from rigops.cli.output import print_json, text_width
 from rigops.errors import usage_error
 from rigops.report.drivers import SCHEMA, Wanted, drivers_lines
 from rigops.report.terminal import print_lines
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import DrivenGpu
-    from rigops.cli.hosts import AskAccess
 
 
 def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -115,11 +111,7 @@ def _additions(inventory_path: Path | None) -> Path | None:
     inventory = existing_inventory(inventory_path)
     if inventory is None:
         return None
-    named = {
-        inventory.path.parent / Path(host.spec.catalog).expanduser()
-        for host in inventory.hosts
-        if host.spec.catalog
-    }
+    named = {Path(host.spec.catalog) for host in inventory.hosts if host.spec.catalog}
     if len(named) > 1:
         raise usage_error(
             message="the hosts of this inventory name different catalogs",

@@ -8,36 +8,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rigops.catalog import Catalog
 from rigops.cli.hosts import host_catalog
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
 from rigops.concerns.nvidia_driver.from_bundle import chooser
 from rigops.concerns.registry import every_section
 from rigops.doctor import notes
+from rigops.doctor.check import Check
 from rigops.doctor.host_report import HostReport, summary
 from rigops.doctor.registry import CHECKS, NOTHING_KNOWN, Known, examine, sections_for
 from rigops.doctor.stories import put_together
 from rigops.errors import RigopsError, usage_error
 from rigops.hosts.probing import CollectedHost, internal_error
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.names import did_you_mean
+from rigops.probe.bundle import Bundle
+from rigops.probe.section import Section
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import acknowledged, baseline, journal
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.doctor.check import Check
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.bundle import Bundle
-    from rigops.probe.section import Section
     from rigops.record.lockfile import LockedHost
 
 Examination = tuple[CollectedHost, HostReport]
 
 
 class Examiner:
-    def __init__(
-        self, only: Sequence[str], skip: Sequence[str], inventory_path: Path | None
-    ) -> None:
+    def __init__(self, only: Sequence[str], skip: Sequence[str]) -> None:
         wanted = {find_check(word, "--only").id for word in only}
         unwanted = {find_check(word, "--skip").id for word in skip}
         self._checks = [
@@ -45,7 +43,6 @@ class Examiner:
             for check in CHECKS
             if (not wanted or check.id in wanted) and check.id not in unwanted
         ]
-        self._inventory_path = inventory_path
 
     @property
     def sections(self) -> Sequence[Section[Any]]:
@@ -55,7 +52,7 @@ class Examiner:
     def read_catalogs(self, specs: Iterable[RigSpec | None]) -> None:
         """The tables that most checks look into; each is else read on first use."""
         for spec in specs:
-            catalog = host_catalog(spec, self._inventory_path)
+            catalog = host_catalog(spec)
             _ = catalog.gpus, catalog.drivers, catalog.firmware
 
     def refuse_lines_of_no_check(self, catalog: Catalog) -> None:
@@ -74,14 +71,14 @@ class Examiner:
 
     def ask_for_a_driver(self, bundle: Bundle, spec: RigSpec | None) -> Sequence[Section[Any]]:
         """Only where the driver is in question: apt takes seconds for its lists."""
-        catalog = host_catalog(spec, self._inventory_path)
+        catalog = host_catalog(spec)
         findings = examine(HostSnapshot(bundle), spec, catalog, checks=self._checks)
         in_question = any(one.fix and one.fix.concern == NVIDIA_DRIVER.name for one in findings)
         needed = from_bundle.sections(spec) if in_question else ()
         return [section for section in needed if section.name not in bundle.sections]
 
     def judge(self, collected: CollectedHost, locked: LockedHost | None) -> Examination:
-        catalog = host_catalog(collected.spec, self._inventory_path)
+        catalog = host_catalog(collected.spec)
         try:
             report = self._report(collected, catalog, locked)
         except Exception as error:  # noqa: BLE001 - logged and reported

@@ -13,6 +13,7 @@ import click
 from rigops.cli.examiner import Examiner
 from rigops.cli.failure import EXIT_DECLINED, EXIT_FAILURE, EXIT_UNREACHED
 from rigops.cli.hosts import (
+    AskAccess,
     called_again,
     chosen_host,
     host_options,
@@ -23,8 +24,10 @@ from rigops.cli.options import host_arguments, read_inventory, words
 from rigops.cli.output import has_terminal, print_declined, print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.concerns import registry
+from rigops.doctor.host_report import HostReport
 from rigops.doctor.proposal import ProposedKeys, suggest
-from rigops.hosts.probing import ProbeOptions, probe_hosts
+from rigops.hosts.access import HostAccess
+from rigops.hosts.probing import CollectedHost, ProbeOptions, probe_hosts
 from rigops.inventory.merge import collect, lacking
 from rigops.inventory.rewrite import Rewrite, rewrite, write
 from rigops.report.closing import Again, closing_lines
@@ -38,11 +41,7 @@ from rigops.report.inventory import (
 from rigops.report.terminal import print_lines, visible
 
 if TYPE_CHECKING:
-    from rigops.cli.hosts import AskAccess
     from rigops.converge.result import HostResult
-    from rigops.doctor.host_report import HostReport
-    from rigops.hosts.access import HostAccess
-    from rigops.hosts.probing import CollectedHost
 
 SCHEMA = "rigops.fix/1"
 
@@ -86,9 +85,9 @@ def command(
         for one in inventory.supported
         if not hosts or any(map(one.fits, hosts))
     ]
-    read_catalogs((one.spec for one in chosen), inventory_path)
+    read_catalogs(one.spec for one in chosen)
     locked = locked_hosts(chosen, inventory_path)
-    examiner, reach = Examiner(only, skip, inventory_path), access()
+    examiner, reach = Examiner(only, skip), access()
 
     def judge(one: CollectedHost) -> tuple[HostReport, str]:
         report = examiner.judge(one, locked.get(one.host))[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,19 +13,16 @@ from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_poli
 from rigops.cli.options import common, host_arguments, is_verbose, json_option
 from rigops.cli.output import print_json, warn
 from rigops.dataclass import dataclass
+from rigops.hosts.access import Chosen
 from rigops.hosts.parallel import for_each
 from rigops.record import journal
+from rigops.record.journal import Run
 from rigops.record.shell import JOURNAL, MOST_RUNS, READ
 from rigops.report.closing import MOST_IN_FULL
 from rigops.report.history import history_lines
 from rigops.report.terminal import print_lines
-from rigops.transport import TransportError, connect
+from rigops.transport import HostKeyPolicy, TransportError, connect
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from rigops.hosts.access import Chosen
-    from rigops.record.journal import Run
-    from rigops.transport import HostKeyPolicy
 
 SCHEMA = "rigops.history/1"
 _MOST = 30  # lines of many hosts, before they are wrapped

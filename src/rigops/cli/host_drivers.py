@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rigops.catalog import driver_rows
+from rigops.catalog import Catalog, driver_rows
+from rigops.catalog.model import DrivenGpu
 from rigops.cli.failure import EXIT_UNREACHED
-from rigops.cli.hosts import choose_hosts, host_catalog, locked_hosts, read_catalogs
-from rigops.cli.options import default_inventory
+from rigops.cli.hosts import AskAccess, choose_hosts, host_catalog, locked_hosts, read_catalogs
 from rigops.cli.output import print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.concerns.driver_modules.tree import read
@@ -18,15 +18,12 @@ from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.from_bundle import choice
 from rigops.errors import HostError, RigopsError
 from rigops.hosts.probing import CollectedHost, ProbeOptions, internal_error, probe_hosts
+from rigops.inventory.spec import RigSpec
 from rigops.report.driver_choice import HostChoice, driver_choice_lines
 from rigops.report.drivers import SCHEMA
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import DrivenGpu
-    from rigops.cli.hosts import AskAccess
-    from rigops.inventory.spec import RigSpec
     from rigops.record.lockfile import LockedHost
 
 
@@ -34,13 +31,13 @@ def show_hosts(
     hosts: Sequence[str], inventory_path: Path | None, access: AskAccess, *, as_json: bool
 ) -> int:
     chosen = choose_hosts(hosts, inventory_path)
-    read_catalogs((one.spec for one in chosen), inventory_path)
+    read_catalogs(one.spec for one in chosen)
     locked = locked_hosts(chosen, inventory_path)
     options = ProbeOptions(access=access(), sections=from_bundle.sections)
 
     def judge(collected: CollectedHost) -> tuple[HostChoice, str]:
-        catalog = host_catalog(collected.spec, inventory_path)
-        own_modules = _version_of_tree(collected.spec, inventory_path)
+        catalog = host_catalog(collected.spec)
+        own_modules = _version_of_tree(collected.spec)
         found = _choice(collected, catalog, locked.get(collected.host), own_modules)
         return found, found.status
 
@@ -50,7 +47,7 @@ def show_hosts(
             row
             for host, one in zip(chosen, found, strict=True)
             for gpu in _gpus(one)
-            for row in driver_rows(host_catalog(host.spec, inventory_path), gpu)
+            for row in driver_rows(host_catalog(host.spec), gpu)
         ]
         print_json(
             {
@@ -64,13 +61,10 @@ def show_hosts(
     return EXIT_UNREACHED if any(one.error for one in found) else 0
 
 
-def _version_of_tree(spec: RigSpec | None, inventory_path: Path | None) -> str:
+def _version_of_tree(spec: RigSpec | None) -> str:
     """Of driver_modules: no other driver will do. Plan says why a tree cannot be read."""
-    if spec is None or spec.driver_modules is None:
-        return ""
-    folder = (inventory_path or default_inventory()).parent
     with suppress(RigopsError):
-        return read(str(folder / Path(spec.driver_modules).expanduser())).version
+        return read(spec.driver_modules).version if spec and spec.driver_modules else ""
     return ""
 
 

@@ -23,7 +23,7 @@ from rigops.cli.output import has_keyboard, has_terminal, warn
 from rigops.errors import UsageError, usage_error
 from rigops.hosts.access import Chosen, HostAccess
 from rigops.report.terminal import print_lines
-from rigops.transport import LOCAL, HostKeyPolicy, Target
+from rigops.transport import LOCAL, HostKeyPolicy, Target, UnknownKey
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rigops.power import Neighbor
     from rigops.record.lockfile import LockedHost
     from rigops.report.closing import Again
-    from rigops.transport import UnknownKey
 
 
 class AskAccess(Protocol):
@@ -160,20 +159,18 @@ def host_key_policy(accepted_keys: Iterable[str]) -> HostKeyPolicy:
     return HostKeyPolicy(accept=keys, ask=ask if has_terminal() else None)
 
 
-def host_catalog(spec: RigSpec | None, inventory_path: Path | None) -> Catalog:
+def host_catalog(spec: RigSpec | None) -> Catalog:
     """With the entries that a host's declaration adds."""
     from rigops.catalog import load_once
 
-    folder = (inventory_path or default_inventory()).parent
-    named = spec.catalog if spec else None
-    return load_once(folder / Path(named).expanduser() if named else None)
+    return load_once(Path(spec.catalog) if spec and spec.catalog else None)
 
 
-def read_catalogs(specs: Iterable[RigSpec | None], inventory_path: Path | None) -> None:
+def read_catalogs(specs: Iterable[RigSpec | None]) -> None:
     """Those that declarations name: a broken one is a usage error, not a host's."""
     for spec in specs:
         if spec and spec.catalog:
-            host_catalog(spec, inventory_path)
+            host_catalog(spec)
 
 
 def locked_hosts(chosen: Sequence[Chosen], inventory_path: Path | None) -> Mapping[str, LockedHost]:

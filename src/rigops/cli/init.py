@@ -8,22 +8,22 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from rigops.catalog import load
+from rigops.catalog import Catalog, load
 from rigops.cli.failure import EXIT_UNREACHED
-from rigops.cli.hosts import access_options
+from rigops.cli.hosts import AskAccess, access_options
 from rigops.cli.options import DEFAULT_INVENTORY, common, words
 from rigops.cli.output import text_width
 from rigops.cli.terminal import Terminal
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.from_bundle import chooser
 from rigops.concerns.snapshots.file_systems import SECTION as FILE_SYSTEMS
-from rigops.doctor.proposal import accept, propose
+from rigops.doctor.proposal import ProposedKeys, accept, propose
 from rigops.hosts.access import Chosen
 from rigops.hosts.probing import ProbeOptions, probe_hosts
+from rigops.probe.bundle import Bundle
 from rigops.probe.registry import SECTIONS
 from rigops.probe.snapshot import HostSnapshot
 from rigops.report.inventory import (
@@ -35,12 +35,6 @@ from rigops.report.inventory import (
 )
 from rigops.report.terminal import print_lines, print_text
 from rigops.transport import Target
-
-if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.cli.hosts import AskAccess
-    from rigops.doctor.proposal import ProposedKeys
-    from rigops.probe.bundle import Bundle
 
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 

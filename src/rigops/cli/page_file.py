@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from rigops.errors import usage_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _KEY: Final = "--html"
 _PRIVATE: Final = 0o600

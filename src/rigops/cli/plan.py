@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from rigops.cli.apply_common import fleet_run, inventory_options
-from rigops.cli.hosts import host_options
+from rigops.cli.apply_common import Selected, fleet_run, inventory_options
+from rigops.cli.hosts import AskAccess, host_options
 from rigops.cli.options import is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.converge.request import RunOptions
@@ -16,10 +14,6 @@ from rigops.report.closing import MOST_IN_FULL, closing_lines
 from rigops.report.host_rows import plan_rows
 from rigops.report.plan import plan_lines, total_lines
 from rigops.report.terminal import print_lines
-
-if TYPE_CHECKING:
-    from rigops.cli.apply_common import Selected
-    from rigops.cli.hosts import AskAccess
 
 SCHEMA = "rigops.plan/1"
 PENDING = 4

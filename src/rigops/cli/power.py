@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.hosts import choose_hosts, host_catalog, host_options, read_catalogs
+from rigops.cli.hosts import AskAccess, choose_hosts, host_catalog, host_options, read_catalogs
 from rigops.cli.options import host_arguments, is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.cli.page_file import html_option, write_page
 from rigops.cli.terminal import Terminal
 from rigops.dataclass import dataclass
+from rigops.errors import HostError
+from rigops.hosts.access import Chosen, HostAccess
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.cli.hosts import AskAccess
-    from rigops.errors import HostError
-    from rigops.hosts.access import Chosen, HostAccess
     from rigops.hosts.probing import CollectedHost
     from rigops.power import HostPower, Share
     from rigops.power.report import Measured, Source
@@ -66,12 +65,12 @@ def command(
       rigops power --html power.html           also a page with bars and power paths
     """
     chosen = choose_hosts(hosts, inventory_path)
-    read_catalogs((one.spec for one in chosen), inventory_path)
-    found = _probe(chosen, inventory_path, access())
+    read_catalogs(one.spec for one in chosen)
+    found = _probe(chosen, access())
     from rigops.power.report import PowerReport, document, exit_code, shared_circuits
 
     shares = [share for one in found for share in one.power.shares()]
-    shares += _shares_of_the_unasked(chosen, inventory_path)
+    shares += _shares_of_the_unasked(chosen)
     reports = [
         PowerReport(
             power=one.power,
@@ -106,14 +105,12 @@ class _Found:
     error: HostError | None = None
 
 
-def _probe(
-    chosen: Sequence[Chosen], inventory_path: Path | None, access: HostAccess
-) -> list[_Found]:
+def _probe(chosen: Sequence[Chosen], access: HostAccess) -> list[_Found]:
     from rigops.doctor.views.host_power import SECTIONS
     from rigops.hosts.probing import ProbeOptions, internal_error, probe_hosts
 
     def judge(collected: CollectedHost) -> tuple[_Found, str]:
-        catalog = host_catalog(collected.spec, inventory_path)
+        catalog = host_catalog(collected.spec)
         try:
             found = _judge(collected, catalog)
         except Exception as error:  # noqa: BLE001 - logged and reported
@@ -151,7 +148,7 @@ def _by_inventory(collected: CollectedHost, catalog: Catalog, error: HostError |
     )
 
 
-def _shares_of_the_unasked(chosen: Sequence[Chosen], inventory_path: Path | None) -> list[Share]:
+def _shares_of_the_unasked(chosen: Sequence[Chosen]) -> list[Share]:
     """Of hosts that are on the circuits of those that were asked."""
     from rigops.power import Neighbors
 
@@ -162,5 +159,5 @@ def _shares_of_the_unasked(chosen: Sequence[Chosen], inventory_path: Path | None
     return [
         share
         for other in others.values()
-        for share in Neighbors((other,)).shares(host_catalog(other.spec, inventory_path))
+        for share in Neighbors((other,)).shares(host_catalog(other.spec))
     ]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -24,7 +22,7 @@ from rigops.cli.output import has_terminal, print_declined, print_json, text_wid
 from rigops.cli.page_file import html_option, write_page
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
-from rigops.hosts.access import HostAccess
+from rigops.hosts.access import Chosen, HostAccess
 from rigops.hosts.proving import ProofOptions, prove_hosts
 from rigops.hostside.p2p.verdict import exit_code
 from rigops.preflight.chosen_pairs import parse_pairs
@@ -35,9 +33,6 @@ from rigops.preflight.run import LEVELS
 from rigops.report.closing import MOST_IN_FULL, closing_lines
 from rigops.report.preflight import environment_lines, preflight_lines, preflight_rows
 from rigops.report.terminal import print_lines, print_text, visible
-
-if TYPE_CHECKING:
-    from rigops.hosts.access import Chosen
 
 _QUESTION = (
     "Copies between GPUs can lock up a machine with broken P2P until it is reset.\nTry them on {}?"
@@ -110,13 +105,13 @@ def command(
     """
     asked = ProofOptions(
         access=HostAccess(host_key_policy(accepted_keys)),
-        catalog=partial(host_catalog, inventory_path=inventory_path),
+        catalog=host_catalog,
         level=level,
         pairs=parse_pairs(pair_words),
         container=check_name(container) if container is not None else "",
     )
     chosen = choose_hosts(hosts, inventory_path)
-    read_catalogs((host.spec for host in chosen), inventory_path)
+    read_catalogs(host.spec for host in chosen)
     if asked.pairs and len(chosen) != 1:
         raise several_hosts("--pairs", chosen)
     if asked.container and len(chosen) != 1:

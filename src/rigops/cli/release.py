@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from rigops.cli.apply_common import conclude, consent_options, fleet_run
-from rigops.cli.hosts import choose_hosts, host_options
+from rigops.cli.hosts import AskAccess, choose_hosts, host_options
 from rigops.cli.options import default_inventory, host_arguments, is_verbose
 from rigops.cli.output import print_json, text_width
 from rigops.cli.plan import PENDING
 from rigops.cli.plan import SCHEMA as PLAN_SCHEMA
 from rigops.concerns.concern import HostRequest
+from rigops.converge.fleet_run import FleetRun
 from rigops.converge.flow import carry_out, named
 from rigops.converge.host_journal import FORGOTTEN
-from rigops.converge.request import RunOptions, Selection
-from rigops.converge.result import gravest
+from rigops.converge.request import RebootWhen, RunOptions, Selection
+from rigops.converge.result import HostResult, gravest
 from rigops.errors import usage_error
 from rigops.inventory.spec import RigSpec
 from rigops.record import journal
 from rigops.report.plan import plan_lines
 from rigops.report.terminal import print_lines
 from rigops.report.words import wrapped
-
-if TYPE_CHECKING:
-    from rigops.cli.hosts import AskAccess
-    from rigops.converge.fleet_run import FleetRun
-    from rigops.converge.request import RebootWhen
-    from rigops.converge.result import HostResult
 
 _WORDS = {
     "converged": "released; rigops owned nothing",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -24,18 +24,16 @@ from rigops.cli.options import (
 from rigops.cli.output import has_keyboard, print_json, text_width
 from rigops.cli.terminal import Terminal
 from rigops.converge.fleet_run import Interrupts
+from rigops.converge.request import RebootWhen
 from rigops.errors import usage_error
 from rigops.hosts.access import HostAccess
 from rigops.record import lockfile
 from rigops.report.reprovision import reprovision_lines
 from rigops.report.terminal import print_lines, visible
 from rigops.reprovision.flow import Reprovision, run
+from rigops.reprovision.trust import Introduction
 from rigops.transport.key_files import fingerprint
 from rigops.vault.store import Store
-
-if TYPE_CHECKING:
-    from rigops.converge.request import RebootWhen
-    from rigops.reprovision.trust import Introduction
 
 
 @click.command("reprovision")
@@ -143,7 +141,7 @@ def command(
         request=request,
         captures=found,
         store=own,
-        catalog=host_catalog(request.spec, inventory_path),
+        catalog=host_catalog(request.spec),
         inventory_digest=inventory.digest,
         access=HostAccess(host_key_policy(accepted_keys), sudo_password(asked=asks_sudo_password)),
         asks_password=asks_password,

@@ -6,20 +6,16 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from rigops.cli.engine_answers import engine_options, print_answers
 from rigops.cli.failure import EXIT_DECLINED
-from rigops.cli.hosts import choose_host, host_options
+from rigops.cli.hosts import AskAccess, choose_host, host_options
 from rigops.cli.options import engine_option, inventory_option
 from rigops.cli.output import has_terminal, print_declined
 from rigops.cli.terminal import Terminal
 from rigops.errors import usage_error
-
-if TYPE_CHECKING:
-    from rigops.cli.hosts import AskAccess
 
 
 @click.command("restore")

@@ -7,29 +7,25 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from rigops.backup.when import parse_when
 from rigops.cli.apply_common import conclude, consent_options, fleet_run, host_request
-from rigops.cli.hosts import host_options
+from rigops.cli.hosts import AskAccess, host_options
 from rigops.cli.options import inventory_option, read_inventory
+from rigops.concerns.concern import HostRequest
 from rigops.concerns.nvidia_driver import record as driver
+from rigops.converge.engine import Engine
+from rigops.converge.fleet_run import FleetRun
 from rigops.converge.flow import carry_out
 from rigops.converge.host_run import HostRun
-from rigops.converge.request import RunOptions, Selection
+from rigops.converge.request import RebootWhen, RunOptions, Selection
 from rigops.converge.rollback import RootRollback, earlier_request, lines_to_change
 from rigops.dataclass import dataclass
 from rigops.errors import usage_error
-
-if TYPE_CHECKING:
-    from rigops.cli.hosts import AskAccess
-    from rigops.concerns.concern import HostRequest
-    from rigops.converge.engine import Engine
-    from rigops.converge.fleet_run import FleetRun
-    from rigops.converge.request import RebootWhen
-    from rigops.hosts.access import HostAccess
+from rigops.hosts.access import HostAccess
 
 _DRIVER: Final = "nvidia_driver"
 

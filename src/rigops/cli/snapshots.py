@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from rigops.cli.engine_answers import engine_options, print_answers
-from rigops.cli.hosts import choose_hosts, host_options
+from rigops.cli.hosts import AskAccess, choose_hosts, host_options
 from rigops.cli.options import engine_option, host_arguments, is_verbose, read_inventory
 from rigops.cli.terminal import Terminal
 from rigops.errors import Problem, RigopsError, usage_error
+from rigops.hosts.access import Chosen, HostAccess
 from rigops.report.terminal import print_text
 from rigops.transport import Target
 
 if TYPE_CHECKING:
     from rigops.backup.engines import Engines
-    from rigops.cli.hosts import AskAccess
-    from rigops.hosts.access import Chosen, HostAccess
     from rigops.hosts.engines import HostAnswer
 
 _READ_S: Final = 30.0

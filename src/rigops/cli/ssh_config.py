@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -15,15 +15,12 @@ from rigops import atomic_file
 from rigops.cli.options import common, inventory_option, json_option, read_inventory
 from rigops.cli.output import print_json, warn
 from rigops.errors import usage_error
-from rigops.inventory.access import UNIT_MARKER, accesses, mount_unit
+from rigops.inventory.access import UNIT_MARKER, Access, MountUnit, accesses, mount_unit
 from rigops.report.terminal import print_lines, print_text
 from rigops.transport.clock import Clock
 from rigops.transport.errors import clean
 from rigops.transport.route import options_of_alias
 from rigops.transport.target import Target
-
-if TYPE_CHECKING:
-    from rigops.inventory.access import Access, MountUnit
 
 _CONFIGURATION_S: Final = 30.0
 

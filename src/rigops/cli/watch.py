@@ -9,8 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import click
 
@@ -19,6 +18,7 @@ from rigops.cli.output import text_width
 from rigops.doctor.host_report import exit_code, worst
 from rigops.doctor.watch.seen import HostSeen
 from rigops.doctor.watch.stream import Stream
+from rigops.hosts.access import Chosen, HostAccess
 from rigops.hosts.watching import Heard, Watching, WatchOptions
 from rigops.record.journal import now
 from rigops.report.terminal import print_lines, print_text, visible
@@ -30,9 +30,6 @@ from rigops.report.watch import (
     summary_document,
     summary_lines,
 )
-
-if TYPE_CHECKING:
-    from rigops.hosts.access import Chosen, HostAccess
 
 _TOLD: Final = ("fail", "warn")
 
@@ -48,14 +45,13 @@ class View(Protocol):
 class Watched:
     """The hosts as they were seen, fed with the lines that they print."""
 
-    def __init__(self, chosen: Sequence[Chosen], seconds: int, inventory_path: Path | None) -> None:
+    def __init__(self, chosen: Sequence[Chosen], seconds: int) -> None:
         self._seconds = seconds
         self._streams: dict[str, Stream] = {}
         self._heard_at: dict[str, float] = {}
         self.began = time.monotonic()
         self.hosts = {
-            one.name: HostSeen(one.name, one.spec, host_catalog(one.spec, inventory_path))
-            for one in chosen
+            one.name: HostSeen(one.name, one.spec, host_catalog(one.spec)) for one in chosen
         }
 
     def take(self, heard: Heard, at: str) -> HostSeen | None:
@@ -87,14 +83,13 @@ def watch(
     chosen: Sequence[Chosen],
     access: HostAccess,
     seconds: int,
-    inventory_path: Path | None,
     *,
     root: bool,
     as_json: bool,
     strict: bool,
 ) -> int:
     """Until Ctrl-C or TERM; the exit code is of the worst that was seen."""
-    watched = Watched(chosen, seconds, inventory_path)
+    watched = Watched(chosen, seconds)
     with _view(watched, seconds, as_json=as_json) as view:
         options = WatchOptions(access=access.asking(view.silent), seconds=seconds, root=root)
         watching = Watching(chosen, options)

@@ -138,7 +138,7 @@ class Concern:
     # Keys that hosts make for themselves, as shell patterns: doctor advises to delete none.
     keys_made: tuple[str, ...] = ()
     # Its other records on hosts.
-    records: Callable[[], Sequence[HostRecord]] = lambda: ()
+    records: tuple[HostRecord, ...] = ()
     # Changes that leave the proven state as it is, and still ask for a new proof of P2P.
     asks_for_proof: Callable[[Change], bool] = lambda _: False
     # Where it is blocked and no driver is loaded, preflight and a reboot wait for it.
@@ -153,6 +153,9 @@ class Concern:
     self_check: Callable[[RigSpec], Sequence[str]] = lambda _: ()
     # Why a boot that tried these arguments does not hold, by facts of it; empty: it holds.
     trial_failure: Callable[[Collection[str], Mapping[type[Any], Any]], str] = lambda *_: ""
+    # What a boot with these arguments is said to be when P2P is required and fails there, which
+    # only a proof finds; empty: it waits for none.
+    failed_proof: Callable[[Collection[str]], str] = lambda _: ""
     # Data of this machine, such as the lockfile: its operations get it by its type.
     provide: Callable[[HostRequest], object] | None = None
     # The stored part of a proven state, for a rollback and for the lockfile. Fails nothing.

@@ -11,10 +11,11 @@ import uuid
 from collections.abc import Generator
 from dataclasses import field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.facts import FactBase
+from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
@@ -29,17 +30,12 @@ from rigops.errors import RigopsError
 from rigops.facts.sections import RigopsState
 from rigops.inventory.spec import RigSpec
 from rigops.ownership.ownership import Ownership
+from rigops.plan.change import Plan
 from rigops.plan.commands import blockers
 from rigops.plan.context import context_of, plan_of, provide, provided
 from rigops.record import journal
 from rigops.record.journal import PYINFRA, Run
 from rigops.record.shell import adding
-
-if TYPE_CHECKING:
-    from pyinfra.api.host import Host
-
-    from rigops.plan.change import Plan
-
 
 NO_ROOT: Final = "rigops deploys need root: add --sudo"
 

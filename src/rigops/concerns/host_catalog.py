@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyinfra.api.host import Host
 
 from rigops import catalog
+from rigops.catalog import Catalog
 from rigops.inventory.spec import RigSpec
 from rigops.plan.context import provided
-
-if TYPE_CHECKING:
-    from pyinfra.api.host import Host
-
-    from rigops.catalog import Catalog
 
 
 def catalog_of(host: Host) -> Catalog:

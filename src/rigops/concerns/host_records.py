@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.backup.file_systems import FILE_SYSTEMS_FILE, FILE_SYSTEMS_SCHEMA
 from rigops.concerns import registry
@@ -22,13 +22,11 @@ from rigops.packages.records import (
     OwnedPackages,
     PackageWork,
 )
+from rigops.probe.sections.rigops_state import RigopsState
 from rigops.record import Proven, declared, journal
 from rigops.record.declared import DeclaredKeys
 from rigops.record.proven import FailedProof
 from rigops.record.shell import FAILED_PROOF, JOURNAL, PROVEN
-
-if TYPE_CHECKING:
-    from rigops.probe.sections.rigops_state import RigopsState
 
 _RESTORE: Final = "repair it from a backup; where there is none, move it away"
 _OF_NO_CONCERN: Final = (
@@ -82,7 +80,7 @@ _OF_NO_CONCERN: Final = (
 
 def damaged_records(state: RigopsState) -> Iterator[HostRecord]:
     """Of those that are there, but for the ownership record, which `Ownership.of` judges."""
-    of_concerns = chain.from_iterable(concern.records() for concern in registry.CONCERNS)
+    of_concerns = chain.from_iterable(concern.records for concern in registry.CONCERNS)
     for record in (*_OF_NO_CONCERN, *of_concerns):
         if not _is_whole(record, state.records.get(record.path)):
             yield record

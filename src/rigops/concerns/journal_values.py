@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.plan.change import Change, Plan
 from rigops.record.journal import MADE, Value
-
-if TYPE_CHECKING:
-    from rigops.plan.change import Change, Plan
 
 _SHOWN: Final = frozenset({"setting", "argument", "module"})  # others may hold a secret
 _MOST_TEXT: Final = 200

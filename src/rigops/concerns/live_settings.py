@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyinfra.api.facts import FactBase
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
+from rigops.concerns.state import State
 from rigops.dataclass import dataclass
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import pack
@@ -21,11 +23,6 @@ from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.context import announce, headline, housekeeping, may_undo
-
-if TYPE_CHECKING:
-    from pyinfra.api.facts import FactBase
-
-    from rigops.concerns.state import State
 
 
 @dataclass(frozen=True, kw_only=True)

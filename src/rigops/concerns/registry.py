@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rigops.concerns.acs.concern import ACS
 from rigops.concerns.base.concern import BASE
 from rigops.concerns.borg.concern import BORG
-from rigops.concerns.concern import SelfChecks
+from rigops.concerns.concern import Concern, SelfChecks
 from rigops.concerns.container_toolkit.concern import CONTAINER_TOOLKIT
 from rigops.concerns.cpu_tuning.concern import CPU_TUNING
 from rigops.concerns.driver_modules.concern import DRIVER_MODULES
@@ -20,13 +20,10 @@ from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
 from rigops.concerns.snapshots.concern import SNAPSHOTS
 from rigops.concerns.thermal_guard.concern import THERMAL_GUARD
 from rigops.errors import UsageError
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.read import GENERAL, examine
-
-if TYPE_CHECKING:
-    from rigops.concerns.concern import Concern
-    from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.scalars import Key
-    from rigops.probe.section import Section
+from rigops.inventory.spec.scalars import Key
+from rigops.probe.section import Section
 
 CONCERNS: list[Concern] = [
     BASE,

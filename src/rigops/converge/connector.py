@@ -6,8 +6,10 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from io import IOBase
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
+from pyinfra.api.command import StringCommand
+from pyinfra.api.host import Host
 from pyinfra.connectors.base import BaseConnector
 from pyinfra.connectors.util import (
     CommandOutput,
@@ -23,14 +25,8 @@ from rigops.ownership.file_work import RELOADING, joined, script
 from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.plan.commands import ReportedCommand, StreamingCommand
 from rigops.plan.context import is_reported
-from rigops.transport import Result, TransportError
+from rigops.transport import Connection, Privilege, Result, TransportError
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from pyinfra.api.command import StringCommand
-    from pyinfra.api.host import Host
-
-    from rigops.transport import Connection, Privilege
 
 _DEADLINE: Final = 600.0
 _NEVER: Final = b"\0"  # no line begins so

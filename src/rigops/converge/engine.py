@@ -14,29 +14,24 @@ from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from gevent.local import local
 from pyinfra.api.config import Config
 from pyinfra.api.exceptions import NestedOperationError
+from pyinfra.api.facts import FactBase
+from pyinfra.api.host import Host
 from pyinfra.api.inventory import Inventory
-from pyinfra.api.state import State, StateStage
+from pyinfra.api.state import State, StateOperationMeta, StateStage
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 
 from rigops.converge.connector import FOREIGN, HostChannel, RigopsConnector
 from rigops.converge.errors import DeployError
+from rigops.facts.sections import SectionFact
 from rigops.plan.change import Plan
-from rigops.plan.context import Consent, context_of, needs_reboot, plan_of, provide
+from rigops.plan.context import Consent, TrialOptions, context_of, needs_reboot, plan_of, provide
+from rigops.probe.bundle import Bundle
 from rigops.probe.collect import collect
-
-if TYPE_CHECKING:
-    from pyinfra.api.facts import FactBase
-    from pyinfra.api.host import Host
-    from pyinfra.api.state import StateOperationMeta
-
-    from rigops.facts.sections import SectionFact
-    from rigops.plan.context import TrialOptions
-    from rigops.probe.bundle import Bundle
 
 # pyinfra reports on a logger of its own; what matters is in our results.
 logging.getLogger("pyinfra").setLevel(logging.CRITICAL)

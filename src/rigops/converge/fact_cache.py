@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from pyinfra.api.facts import FactBase
 
 from rigops.dataclass import dataclass
 from rigops.facts.files import FileAt, FileFound, files_section
 from rigops.facts.sections import RigopsState, SectionFact
+from rigops.ownership.file_work_command import FileWorkCommand
 from rigops.packages.facts import AptWould, Dpkg, packages_section, simulated_section
-
-if TYPE_CHECKING:
-    from pyinfra.api.facts import FactBase
-
-    from rigops.ownership.file_work_command import FileWorkCommand
-    from rigops.probe.section import Section
-    from rigops.probe.sections.rigops_state import Present
+from rigops.probe.section import Section
+from rigops.probe.sections.rigops_state import Present
 
 Fact = TypeVar("Fact")
 Key = tuple[type, str, str]

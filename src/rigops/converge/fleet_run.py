@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING
 
 import gevent
 
+from rigops.concerns.concern import HostRequest
 from rigops.converge.engine import Engine
 from rigops.converge.errors import SameMachineError
 from rigops.converge.host_run import HostRun
+from rigops.converge.request import RunOptions
+from rigops.converge.result import HostResult
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # from Python 3.11 on in typing
-
-    from rigops.concerns.concern import HostRequest
-    from rigops.converge.request import RunOptions
-    from rigops.converge.result import HostResult
 
 
 class FleetRun:

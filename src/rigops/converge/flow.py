@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.record import journal, lockfile
+from rigops.record.lockfile import LockedHost
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rigops.converge.fleet_run import FleetRun
     from rigops.converge.request import RebootWhen
     from rigops.converge.result import HostResult
     from rigops.plan.change import Repair
-    from rigops.record.lockfile import LockedHost
 
 REBOOT: Final = "reboot"
 _PRUNE: Final = "prune"

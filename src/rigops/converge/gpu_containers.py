@@ -9,25 +9,22 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rigops.concerns import registry
+from rigops.converge.connector import HostChannel
 from rigops.converge.errors import DeployError
 from rigops.dataclass import dataclass
+from rigops.inventory.spec.model import GpuContainers as How
 from rigops.ownership.file_work import unit_changed_by
-from rigops.plan.change import Change
+from rigops.plan.change import Change, Plan
+from rigops.probe.bundle import Bundle
 from rigops.probe.collect import collect
+from rigops.probe.gpu_units import Device, GpuUnit
+from rigops.probe.section import Section
 from rigops.probe.sections.container import SECTION as CONTAINER
 from rigops.probe.sections.gpu_cgroups import SECTION as GPU_CGROUPS
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from rigops.converge.connector import HostChannel
-    from rigops.inventory.spec.model import GpuContainers as How
-    from rigops.plan.change import Plan
-    from rigops.probe.bundle import Bundle
-    from rigops.probe.gpu_units import Device, GpuUnit
-    from rigops.probe.section import Section
 
 SYSTEMD: Final = "systemd"  # in a plan, for what it is to read
 NAME: Final = "gpu_containers"  # of the key, and of its part in a plan

@@ -5,33 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.host_records import damaged_records
 from rigops.concerns.journal_values import values_of
+from rigops.converge.connector import HostChannel
 from rigops.converge.errors import DeployError
+from rigops.converge.request import RunOptions
+from rigops.converge.result import HostResult
 from rigops.errors import RigopsError
 from rigops.ownership.owned_lines import shown_path
 from rigops.ownership.ownership import Ownership
 from rigops.packages.records import HOLDS_RECORD, Holds
+from rigops.preflight.found import HostFound
 from rigops.preflight.headline import failure_text
 from rigops.preflight.results import failure, only_over, pairs_of, passed
-from rigops.probe.sections.rigops_state import ARGUMENTS, STATE
-from rigops.record import journal
+from rigops.probe.sections.rigops_state import ARGUMENTS, STATE, RigopsState
+from rigops.record import Proven, journal
+from rigops.record.declared import DeclaredKeys
 from rigops.record.journal import BEGUN, MADE, PLANNED, UNSURE
 from rigops.record.kernel_arguments import parse_arguments
+from rigops.record.proven import FailedProof
 from rigops.record.shell import JOURNAL, NOT_A_FILE, READ, adding, recording
-
-if TYPE_CHECKING:
-    from rigops.converge.connector import HostChannel
-    from rigops.converge.request import RunOptions
-    from rigops.converge.result import HostResult
-    from rigops.preflight.found import HostFound
-    from rigops.probe.sections.rigops_state import RigopsState
-    from rigops.record import Proven
-    from rigops.record.declared import DeclaredKeys
-    from rigops.record.proven import FailedProof
-    from rigops.transport import Result
+from rigops.transport import Result
 
 _DEADLINE_S: Final = 60.0
 _TORN: Final = f"the last line of {JOURNAL} was torn; it is ended, so no other line is lost with it"

@@ -12,53 +12,45 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gevent import GreenletExit
 
 from rigops.catalog import load_once
 from rigops.concerns import registry
-from rigops.concerns.concern import ProvenHost
+from rigops.concerns.concern import HostRequest, ProvenHost
 from rigops.concerns.host_records import damaged_records, has_lost_holds, torn_lines
 from rigops.concerns.preconditions import clock
 from rigops.concerns.preconditions.root import RootSnapshot, root_snapshot
 from rigops.converge import gpu_containers, host_journal, proof, trial_boot
+from rigops.converge.declarations import declared_keys
+from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError, NoRootError, host_error
 from rigops.converge.host_journal import holds_of
-from rigops.converge.request import Selection, blocked, host_blocker, keys_of
-from rigops.converge.result import Blocker, HostResult, Override, Withheld
+from rigops.converge.reboot_impact import RebootImpact
+from rigops.converge.request import RunOptions, Selection, blocked, host_blocker, keys_of
+from rigops.converge.result import Blocker, HostResult, Outcome, Override, Withheld
 from rigops.converge.root_snapshot import RefusedSnapshotError, SnapperPair, take_snapshot
 from rigops.converge.session import HostSession
 from rigops.converge.unfixed import unfixed_checks
 from rigops.errors import RigopsError
+from rigops.inventory.spec.model import GpuContainers
 from rigops.json_fields import readable
 from rigops.ownership.owned_lines import shown_path
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Plan
+from rigops.preflight.found import PairFound
 from rigops.preflight.results import begun, pairs_of, passed
 from rigops.probe.collect import ProbeError
 from rigops.probe.lost_cards import ADVICE, sentence
-from rigops.probe.sections.own_modules import ARGUMENT
-from rigops.record import declared, lockfile
+from rigops.record import Proven, declared, journal, lockfile
 from rigops.record.declared import DeclaredKeys
 from rigops.record.lockfile import locked
-from rigops.record.proven import STOCK
+from rigops.record.proven import STOCK, FailedProof
 from rigops.record.shell import JOURNAL
 from rigops.transport import HostKeyPolicy, TransportError, connect
 
-if TYPE_CHECKING:
-    from rigops.concerns.concern import HostRequest
-    from rigops.converge.engine import Engine
-    from rigops.converge.reboot_impact import RebootImpact
-    from rigops.converge.request import RunOptions
-    from rigops.converge.result import Outcome
-    from rigops.inventory.spec.model import GpuContainers
-    from rigops.preflight.found import PairFound
-    from rigops.record import Proven, journal
-    from rigops.record.proven import FailedProof
-
 _FOR_DRIVER: Final = "not before the driver is installed, which needs a reboot too"
-_FAILED_MODULES: Final = "preflight failed with modules of your own"
 _ROOT_UNKNOWN: Final = "the file system of / could not be read: no snapshot of it is taken first"
 FRESH_S: Final = 60.0  # for so long a plan is taken for the truth
 
@@ -248,34 +240,8 @@ class HostRun:
 
     def _declare(self) -> None:
         """Before the changes: also of a run that is cut off it is known what it was about."""
-        selection, before = self._options.selection, self._recorded_keys()
-        withheld = {one.concern for one in self.result.withheld}
-
-        def stays(name: str) -> bool:
-            concern = registry.concern_of(name.partition(".")[0])
-            return bool(concern) and (concern in withheld or not selection.has(concern or ""))
-
-        known = before or DeclaredKeys(at=self._options.holder.started, keys={})
-        keys = {name: value for name, value in known.keys.items() if stays(name)}
-        parts = {name: value for name, value in known.parts.items() if stays(name)}
-        left_out = {name for name in known.left_out if stays(name)}
-        for name, key in registry.keys().items():
-            concern = registry.concern_of(name)
-            is_selected = concern is None or selection.has(concern)
-            if is_selected and name in self.request.spec.declared:
-                value = self.request.data[name]
-                if not key.stays_here:
-                    keys[name] = value
-                elif key.recorded_parts and isinstance(value, dict):
-                    own = value.keys() & set(key.recorded_parts)
-                    parts[name] = {part: one for part, one in value.items() if part in own}
-                    left_out |= {f"{name}.{part}" for part in value.keys() - own}
-                else:
-                    left_out.add(name)
-        holder = self._options.holder
-        self._declared = DeclaredKeys.from_keys(
-            holder.started, keys, before, parts=parts, left_out=left_out, who=holder.who
-        )
+        before, withheld = self._recorded_keys(), {one.concern for one in self.result.withheld}
+        self._declared = declared_keys(self.request, self._options, withheld, before)
         if self._declared != before:
             self._session.take_lock()
             host_journal.declare(self._session.channel, self._declared)
@@ -286,7 +252,7 @@ class HostRun:
         return readable(DeclaredKeys.from_json, text)
 
     def _overrides(self) -> Iterator[Override]:
-        """Of concerns that change: the others stay as somebody declared them."""
+        """Of concerns that change: the others stay as they were declared."""
         recorded = self._recorded_keys()
         if recorded is None:
             return
@@ -353,11 +319,12 @@ class HostRun:
             )
 
     def _fails_its_proof(self, arguments: tuple[str, ...]) -> str:
-        """Why modules of the owner's, which one boot tries, are not to stay where P2P is required.
+        """Why arguments that one boot tries are not to stay where P2P is required.
 
         Whatever the copies do to the machine, its next boot is still the one before.
         """
-        if self.request.spec.p2p != "required" or ARGUMENT not in arguments:
+        failed = trial_boot.failed_proof(arguments)
+        if self.request.spec.p2p != "required" or not failed:
             return ""
         if not self._why_prove():
             return ""
@@ -367,7 +334,7 @@ class HostRun:
             return ""
         self.result.outcome = "failed"
         self._record_run()
-        return _FAILED_MODULES
+        return failed
 
     def prove(self) -> None:
         """Preflight, unless the last passed one still speaks for this state."""
@@ -405,15 +372,16 @@ class HostRun:
     def _give_up_modules(self, before: Proven | None) -> None:
         """Those of the owner, unless a proof spoke for them before: the next boot is stock."""
         now = self._observed()
-        if now is None or now.modules == STOCK or (before and before.modules == now.modules):
+        failed = trial_boot.failed_proof(now.command_line) if now else ""
+        if now is None or now.modules == STOCK or not failed:
+            return
+        if before and before.modules == now.modules:
             return
         session = self._session
-        options = session.trial_options(
-            given_up=True, failed=_FAILED_MODULES, tried=now.command_line
-        )
+        options = session.trial_options(given_up=True, failed=failed, tried=now.command_line)
         session.apply("return", options)
         self.result.story.append(
-            f"{_FAILED_MODULES}: the next boot loads the stock modules; reboot {self.request.name}"
+            f"{failed}: the next boot loads the stock modules; reboot {self.request.name}"
         )
 
     def _why_prove(self) -> str:

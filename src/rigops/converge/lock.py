@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
@@ -13,10 +13,8 @@ from rigops.hostside.packing import pack
 from rigops.numbers import whole
 from rigops.probe.script import PATH
 from rigops.record import journal
+from rigops.transport import Connection, Holding, Privilege
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from rigops.transport import Connection, Holding, Privilege
 
 SCHEMA: Final = "rigops.apply-lock/1"
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rigops import __version__
+from rigops.converge.snapshot import RunSnapshot
 from rigops.hostside.p2p.verdict import HIGHEST, REFUSED
 from rigops.json_fields import readable
+from rigops.probe.sections.rigops_state import RigopsState
 from rigops.record import Driver, Proven
 from rigops.record.proven import modules_of
 from rigops.record.shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
-
-if TYPE_CHECKING:
-    from rigops.converge.snapshot import RunSnapshot
-    from rigops.probe.sections.rigops_state import RigopsState
 
 
 def observed(host: str, seen: RunSnapshot, *, at: str, inventory_digest: str) -> Proven | None:

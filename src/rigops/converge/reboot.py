@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops.converge.reboot_impact import LIST_INHIBITORS, inhibitors
+from rigops.converge.reboot_impact import LIST_INHIBITORS, ShutdownInhibitor, inhibitors
 from rigops.errors import Problem, RigopsError
 from rigops.hostside.packing import pack
 from rigops.probe.script import PATH
-from rigops.transport import HostKeyPolicy, TransportError, connect
+from rigops.transport import Connection, HostKeyPolicy, Privilege, Target, TransportError, connect
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from rigops.converge.reboot_impact import ShutdownInhibitor
-    from rigops.transport import Connection, Privilege, Target
 
 LATER_S: Final = 5
 

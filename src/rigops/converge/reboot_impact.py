@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.preconditions.card_users import DAEMONS, DESKTOP
 from rigops.dataclass import dataclass
 from rigops.numbers import whole
+from rigops.probe.bundle import Bundle
 from rigops.probe.collect import collect
 from rigops.probe.section import Section
 from rigops.probe.sections import processes
+from rigops.probe.sections.processes import Holder, Task
 from rigops.probe.text import assignments, blocks, lines
+from rigops.transport import Connection, Privilege
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from rigops.probe.bundle import Bundle
-    from rigops.probe.sections.processes import Holder, Task
-    from rigops.transport import Connection, Privilege
 
 # busctl and not systemd-inhibit, whose columns cannot be separated where a reason has spaces.
 LIST_INHIBITORS: Final = (

@@ -13,10 +13,10 @@ from rigops.converge.result import Blocker
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError
 from rigops.hosts.access import HostAccess
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.names import did_you_mean
 
 if TYPE_CHECKING:
-    from rigops.inventory.spec import RigSpec
     from rigops.probe.sections.os_release import OsRelease
 
 _NOT_IN_THIS_VERSION = "not in this version"

@@ -7,12 +7,12 @@ from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Literal
 
 from rigops.dataclass import dataclass
+from rigops.errors import HostError
 from rigops.plan.change import Plan
 
 if TYPE_CHECKING:
     from rigops.backup.root_change import RootChange
     from rigops.converge.gpu_containers import GpuContainer
-    from rigops.errors import HostError
     from rigops.preflight.found import HostFound
     from rigops.record.lockfile import LockedHost
     from rigops.vault.store import VaultResult
@@ -60,7 +60,7 @@ class Withheld:
 
 @dataclass(frozen=True)
 class Override:
-    """A declaration of somebody else, recorded on the host, that this run replaces or undoes."""
+    """Another user's declaration, recorded on the host, that this run replaces or undoes."""
 
     key: str
     value: object

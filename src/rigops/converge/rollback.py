@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.backup.answer_shape import ProgramResult
 from rigops.backup.root_change import read_root_change
 from rigops.concerns import registry
+from rigops.concerns.concern import HostRequest
+from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
 from rigops.converge.host_run import FRESH_S, HostRun
+from rigops.converge.request import RunOptions
 from rigops.converge.root_snapshot import ask_program
 from rigops.errors import Problem, RigopsError
+from rigops.hosts.access import HostAccess
 from rigops.json_fields import readable
 from rigops.python_literal import literal
 from rigops.record import declared
 from rigops.record.declared import DeclaredKeys
 from rigops.transport import connect
-
-if TYPE_CHECKING:
-    from rigops.backup.answer_shape import ProgramResult
-    from rigops.concerns.concern import HostRequest
-    from rigops.converge.engine import Engine
-    from rigops.converge.request import RunOptions
-    from rigops.hosts.access import HostAccess
 
 _COMMAND: Final = "rollback-root"
 _SEE: Final = (

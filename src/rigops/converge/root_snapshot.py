@@ -6,20 +6,18 @@ The program comes by stdin: a host needs nothing of rigops for it, declared or n
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.backup.answer_shape import ProgramResult
 from rigops.backup.btrfs_lines import ProgramAnswer
 from rigops.backup.engine import BackupError
+from rigops.concerns.preconditions.root import RootSnapshot
+from rigops.converge.connector import HostChannel
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.hostside.packing import pack
+from rigops.transport import Result
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from rigops.backup.answer_shape import ProgramResult
-    from rigops.concerns.preconditions.root import RootSnapshot
-    from rigops.converge.connector import HostChannel
-    from rigops.transport import Result
 
 _SEE: Final = "see `sudo btrfs filesystem usage /` and `dmesg`"
 _WORDS: Final = "rigops apply"

@@ -8,34 +8,28 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns import registry
+from rigops.concerns.concern import HostRequest
 from rigops.converge import reboot_impact
 from rigops.converge.connector import HostChannel
+from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
 from rigops.converge.gpu_containers import SYSTEMD
-from rigops.converge.lock import take, work_argv
+from rigops.converge.lock import ApplyLock, take, work_argv
 from rigops.converge.reboot import order_only, reboot
-from rigops.converge.result import Stage
-from rigops.converge.snapshot import take_snapshot
+from rigops.converge.reboot_impact import RebootImpact
+from rigops.converge.request import RunOptions
+from rigops.converge.result import HostResult, Stage
+from rigops.converge.snapshot import RunSnapshot, take_snapshot
 from rigops.hosts.access import HostAccess
+from rigops.inventory.spec import RigSpec
 from rigops.plan.change import Plan
 from rigops.plan.context import Consent, TrialOptions
 from rigops.record.trial_boot import CONFIRM
-from rigops.transport import TransportError, connect
+from rigops.transport import Connection, TransportError, connect
 from rigops.transport.privilege import WITHOUT_PASSWORD
-
-if TYPE_CHECKING:
-    from rigops.concerns.concern import HostRequest
-    from rigops.converge.engine import Engine
-    from rigops.converge.lock import ApplyLock
-    from rigops.converge.reboot_impact import RebootImpact
-    from rigops.converge.request import RunOptions
-    from rigops.converge.result import HostResult
-    from rigops.converge.snapshot import RunSnapshot
-    from rigops.inventory.spec import RigSpec
-    from rigops.transport import Connection
 
 REBOOT_TIMEOUT_S: Final = 900
 _LOCK_S: Final = 600.0

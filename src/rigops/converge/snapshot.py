@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from pyinfra.api.facts import FactBase
+
+from rigops.concerns.concern import Concern
 from rigops.concerns.preconditions import root as roots
 from rigops.converge.engine import seen
 from rigops.converge.errors import NoRootError
@@ -24,7 +27,9 @@ from rigops.facts.sections import (
     RigopsState,
     Uname,
 )
+from rigops.inventory.spec import RigSpec
 from rigops.probe import address, lost_cards
+from rigops.probe.bundle import Bundle
 from rigops.probe.collect import collect
 from rigops.probe.lost_cards import LostCards
 from rigops.probe.section import Section
@@ -41,15 +46,8 @@ from rigops.probe.snapshot import HostSnapshot
 from rigops.probe.text import blocks
 from rigops.record import Bios, ProvenGpu
 from rigops.record.trial_boot import MARK
+from rigops.transport import Connection, Privilege
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from pyinfra.api.facts import FactBase
-
-    from rigops.concerns.concern import Concern
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.bundle import Bundle
-    from rigops.transport import Connection, Privilege
 
 Facts = TypeVar("Facts")
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns import registry
 from rigops.converge.errors import DeployError
+from rigops.converge.result import HostResult
+from rigops.converge.session import HostSession
+from rigops.converge.snapshot import RunSnapshot
 from rigops.errors import RigopsError
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from rigops.record.kernel_arguments import read_arguments
 from rigops.record.trial_boot import LOG, outcome
-
-if TYPE_CHECKING:
-    from rigops.converge.result import HostResult
-    from rigops.converge.session import HostSession
-    from rigops.converge.snapshot import RunSnapshot
 
 _ANSWER_S: Final = 20.0
 _MARGIN_S: Final = 120.0  # beside the trial's own deadline and that of the boot which follows it
@@ -59,6 +57,11 @@ def shortfall(before: RunSnapshot, now: RunSnapshot, arguments: tuple[str, ...])
 def failure_of_concern(now: RunSnapshot, arguments: tuple[str, ...]) -> str:
     known = dict(now.known)
     found = (one.trial_failure(arguments, known) for one in registry.in_this_version())
+    return next(filter(None, found), "")
+
+
+def failed_proof(arguments: Collection[str]) -> str:
+    found = (one.failed_proof(arguments) for one in registry.in_this_version())
     return next(filter(None, found), "")
 
 

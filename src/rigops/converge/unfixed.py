@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rigops.catalog import load_once
+from rigops.concerns.concern import HostRequest
+from rigops.converge.connector import HostChannel
 from rigops.probe.collect import ProbeError, collect
 from rigops.probe.snapshot import HostSnapshot
 from rigops.transport import TransportError
-
-if TYPE_CHECKING:
-    from rigops.concerns.concern import HostRequest
-    from rigops.converge.connector import HostChannel
 
 
 def unfixed_checks(channel: HostChannel, request: HostRequest) -> tuple[str, ...]:

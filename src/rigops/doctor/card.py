@@ -5,22 +5,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.catalog import find_cut, find_gpu, find_unlisted
+from rigops.catalog import Catalog, find_cut, find_gpu, find_unlisted
+from rigops.catalog.model import DrivenGpu, Gpu, UnlistedGpu
 from rigops.dataclass import dataclass
 from rigops.inventory.spec.choice import GpuIdentity
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.lspci import LspciFunction
 from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.p2p_bandwidth_test import SECTION as P2P_TEST
 from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.sections.pci import PciFunction
+from rigops.probe.smi.report import SmiGpu
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import DrivenGpu, Gpu, UnlistedGpu
-    from rigops.probe.sections.lspci import LspciFunction
-    from rigops.probe.sections.pci import PciFunction
-    from rigops.probe.smi.report import SmiGpu
     from rigops.probe.snapshot import HostSnapshot
 
 NO_NAME = "unknown GPU"

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, field, replace
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.examined import Examined
-from rigops.doctor.finding import Finding
-
-if TYPE_CHECKING:
-    from rigops.doctor.finding import FixKind
-    from rigops.probe.section import Section
-
+from rigops.doctor.finding import Finding, FixKind
+from rigops.probe.section import Section
 
 Run = Callable[[Examined], "Finding | list[Finding]"]
 

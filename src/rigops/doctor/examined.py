@@ -6,14 +6,13 @@ from collections.abc import Callable
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from rigops.catalog import Catalog
 from rigops.dataclass import dataclass
-from rigops.doctor.card import find_cards
+from rigops.doctor.card import Card, find_cards
+from rigops.inventory.spec import RigSpec
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
     from rigops.concerns.nvidia_driver.resolver.options import Choice
-    from rigops.doctor.card import Card
-    from rigops.inventory.spec import RigSpec
     from rigops.power import Neighbor
     from rigops.probe.snapshot import HostSnapshot
     from rigops.record.baseline import Baseline

@@ -6,21 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from rigops.catalog import Catalog
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.card import find_cards
-from rigops.doctor.stories import unexplained
+from rigops.doctor.finding import Finding
+from rigops.doctor.stories import Story, unexplained
 from rigops.doctor.views import driver_state
+from rigops.errors import HostError
+from rigops.probe.section import Section
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.os_release import SECTION as OS_RELEASE
 from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.doctor.finding import Finding
-    from rigops.doctor.stories import Story
-    from rigops.errors import HostError
-    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
 SCHEMA = "rigops.doctor/1"

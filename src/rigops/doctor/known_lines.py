@@ -9,11 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from rigops.catalog import Catalog
+from rigops.catalog.known_lines import KnownLine
+from rigops.catalog.model import Severity
 from rigops.concerns.registry import concern_of
 from rigops.doctor import views
-from rigops.doctor.examined import once
+from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.line_search import hits_by_row, is_in, texts_of
+from rigops.doctor.line_search import Hit, Text, hits_by_row, is_in, texts_of
 from rigops.doctor.views.cards import answers, subject_of
 from rigops.probe.address import normal
 from rigops.probe.kernel_log import stamps
@@ -21,12 +25,6 @@ from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.known_lines import KnownLine
-    from rigops.catalog.model import Severity
-    from rigops.doctor.check import Check
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.line_search import Hit, Text
     from rigops.probe.snapshot import HostSnapshot
 
 _KEPT: Final = frozenset({"warn", "info"})  # beside a known line; the rest it contradicts

@@ -10,8 +10,10 @@ from itertools import accumulate, chain, islice, pairwise
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rigops.catalog.known_lines import compiled
+from rigops.catalog import Catalog
+from rigops.catalog.known_lines import KnownLine, SoughtLine, compiled
 from rigops.probe.kernel_log import stamps
+from rigops.probe.section import Section
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nccl_log import SECTION as NCCL_LOG
@@ -19,9 +21,6 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pasted import SECTION as PASTED
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.known_lines import KnownLine, SoughtLine
-    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
 SOURCES: Final[tuple[Section[Any], ...]] = (

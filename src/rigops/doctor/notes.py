@@ -7,13 +7,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.pasted import NOT_DECIDED
-from rigops.probe.bundle import MOST_LINES
+from rigops.probe.bundle import MOST_LINES, Bundle, Paste
 from rigops.probe.registry import PASTED, SECTIONS
 
 if TYPE_CHECKING:
     from rigops.doctor.check import Check
     from rigops.doctor.finding import Finding
-    from rigops.probe.bundle import Bundle, Paste
     from rigops.probe.snapshot import HostSnapshot
 
 _LOG: Final = "kernel-log"

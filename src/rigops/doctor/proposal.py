@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.catalog import Catalog
 from rigops.concerns import registry
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.concerns.nvidia_driver.resolver import request
+from rigops.concerns.nvidia_driver.resolver.options import Choice
 from rigops.concerns.snapshots import decide as snapshots
 from rigops.concerns.snapshots.file_systems import SECTION as FILE_SYSTEMS
 from rigops.dataclass import dataclass
 from rigops.doctor.card import find_cards
+from rigops.doctor.finding import Finding
 from rigops.doctor.registry import examine
 from rigops.doctor.stories import put_together, unexplained
 from rigops.errors import RigopsError
@@ -24,15 +27,10 @@ from rigops.ownership.ownership import Ownership
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.probe.sections.rigops_state import RigopsState
+from rigops.probe.snapshot import HostSnapshot
 from rigops.record import declared
 from rigops.record.declared import DeclaredKeys
-
-if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.concerns.nvidia_driver.resolver.options import Choice
-    from rigops.doctor.finding import Finding
-    from rigops.probe.sections.rigops_state import RigopsState
-    from rigops.probe.snapshot import HostSnapshot
 
 _OF_RIGS: Final = ("iommu=", "iommu.", "intel_iommu=", "amd_iommu=", "pci=", "pcie_", "nvidia")
 _NOT_WELL: Final = frozenset({"fail", "warn", "unknown"})

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from rigops.doctor.finding import Evidence
+from rigops.catalog import Catalog
+from rigops.doctor.finding import Evidence, Finding
 from rigops.doctor.registry import CHECKS, examine
+from rigops.probe.bundle import Bundle
+from rigops.probe.bundles.redaction import Redaction
 from rigops.probe.snapshot import HostSnapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rigops.catalog import Catalog
-    from rigops.doctor.finding import Finding
-    from rigops.probe.bundle import Bundle
-    from rigops.probe.bundles.redaction import Redaction
 
 Judged = tuple[tuple[object, ...], list[tuple[str, str]]]  # all but the evidence, and its lines
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from rigops.catalog import Catalog
 from rigops.concerns.registry import every_section, names_in_this_version
 from rigops.concerns.registry import keys as inventory_keys
 from rigops.dataclass import dataclass
@@ -16,21 +17,20 @@ from rigops.doctor import checks as folder
 from rigops.doctor.check import Check
 from rigops.doctor.checks import declared
 from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Finding, Status
 from rigops.doctor.host_report import SUMMARIZED
 from rigops.doctor.known_lines import with_known_lines
 from rigops.doctor.told_once import told_once
 from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec import examine as read
+from rigops.probe.section import Section
+from rigops.record.acknowledged import Acknowledgement
+from rigops.record.baseline import Baseline
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
     from rigops.concerns.nvidia_driver.resolver.options import Choice
-    from rigops.doctor.finding import Finding, Status
     from rigops.power import Neighbor
-    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
-    from rigops.record.acknowledged import Acknowledgement
-    from rigops.record.baseline import Baseline
 
 # A warning is something to do, an unknown something to look at: a person wants the first first.
 _WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "unknown", "info", "ok", "skipped")

@@ -10,13 +10,13 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from rigops.catalog import Catalog
+from rigops.catalog.stories import Fact, Part, StoryRule
 from rigops.dataclass import dataclass
+from rigops.doctor.finding import Finding
 from rigops.probe.pcie_routes import route_to
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.stories import Fact, Part, StoryRule
-    from rigops.doctor.finding import Finding
     from rigops.probe.snapshot import HostSnapshot
 
 CAUSE: Final = "cause"  # in the data of a finding: the id of the check that tells why

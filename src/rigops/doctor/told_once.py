@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.doctor.check import Check
 from rigops.doctor.checks.drift import drift
-from rigops.doctor.finding import Finding
-from rigops.doctor.views.changes import changes
-
-if TYPE_CHECKING:
-    from rigops.doctor.check import Check
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.doctor.views.changes import Change
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Finding, Status
+from rigops.doctor.views.changes import Change, changes
 
 Found = list[tuple["Check", Finding]]
 

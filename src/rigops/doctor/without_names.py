@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rigops.doctor.acknowledging import without_author
-from rigops.doctor.finding import Evidence
+from rigops.doctor.finding import Evidence, Finding
 from rigops.errors import HostError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rigops.doctor.finding import Finding
     from rigops.doctor.host_report import HostReport
     from rigops.probe.bundles.redaction import Redaction
 

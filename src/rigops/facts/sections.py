@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.facts import FactBase
 
 from rigops.probe import reading
 from rigops.probe.script import script
+from rigops.probe.section import Section
 from rigops.probe.sections import (
     boot,
     bootloader,
@@ -26,14 +27,10 @@ from rigops.probe.sections import (
     proc_cmdline,
     processes,
     rigops_state,
-    storage,
     uname,
     units,
 )
 from rigops.probe.smi.report import SmiReport
-
-if TYPE_CHECKING:
-    from rigops.probe.section import Section
 
 Facts = TypeVar("Facts")
 
@@ -121,10 +118,6 @@ class RigopsState(SectionFact[rigops_state.RigopsState]):
 
 class Smi(SectionFact[SmiReport]):
     section = nvidia_smi_xml.SECTION
-
-
-class Storage(SectionFact[storage.Storage]):
-    section = storage.SECTION
 
 
 class Uname(SectionFact[uname.Uname]):

@@ -8,13 +8,20 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
-from rigops.transport import HostKeyPolicy, connect, with_password
+from rigops.transport import (
+    Connection,
+    HostKeyPolicy,
+    Privilege,
+    Target,
+    UnknownKey,
+    connect,
+    with_password,
+)
 from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
     from rigops.inventory.spec import RigSpec
     from rigops.power import Neighbor
-    from rigops.transport import Connection, Privilege, Target, UnknownKey
 
 
 @dataclass(frozen=True)

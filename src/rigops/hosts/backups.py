@@ -11,9 +11,12 @@ from posixpath import normpath
 from typing import TYPE_CHECKING, Final
 
 from rigops.atomic_file import SHELL, shell_replace
+from rigops.backup.answer_shape import ProgramResult
 from rigops.backup.borg import BorgEngine
 from rigops.backup.borg_host import exporting
-from rigops.backup.engine import BackupError, judge_snapshots
+from rigops.backup.engine import BackupError, HostSnapshots, RestoreRequest, judge_snapshots
+from rigops.backup.engines import Engines
+from rigops.backup.host_program import HostProgram
 from rigops.concerns.borg import record
 from rigops.errors import RigopsError
 from rigops.hosts.engines import HostAnswer
@@ -22,10 +25,6 @@ from rigops.vault.borg_keys import has_key, put_key
 from rigops.vault.store import Store
 
 if TYPE_CHECKING:
-    from rigops.backup.answer_shape import ProgramResult
-    from rigops.backup.engine import HostSnapshots, RestoreRequest
-    from rigops.backup.engines import Engines
-    from rigops.backup.host_program import HostProgram
     from rigops.hosts.access import Chosen
 
 

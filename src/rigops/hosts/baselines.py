@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.catalog import Catalog
 from rigops.dataclass import dataclass
 from rigops.doctor.checks.drift import drift
 from rigops.doctor.checks.presence import count, lost
@@ -19,12 +20,8 @@ from rigops.inventory.spec import RigSpec
 from rigops.probe.collect import ProbeError, collect
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import baseline, journal
-from rigops.transport import TransportError
-
-if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.record.baseline import Baseline
-    from rigops.transport import Connection, Privilege
+from rigops.record.baseline import Baseline
+from rigops.transport import Connection, Privilege, TransportError
 
 # They have to be there: what is missing is never how a host should be.
 _CARDS: Final = (count, lost)

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.backup.borg import BorgEngine
 from rigops.backup.btrfs import BtrfsEngine
-from rigops.backup.engine import BackupError
+from rigops.backup.engine import BackupError, StorageEngine
 from rigops.backup.engines import Engines
 from rigops.backup.host_program import HostProgram
 from rigops.concerns.borg.decide import WATCHED
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, UsageError
-from rigops.hosts.parallel import for_each
+from rigops.hosts.parallel import Console, HostProgress, for_each
 from rigops.hosts.probing import internal_error
 from rigops.hosts.run_records import Beginning, record, record_there
 from rigops.transport import TransportError
 
 if TYPE_CHECKING:
-    from rigops.backup.engine import StorageEngine
     from rigops.hosts.access import Chosen, HostAccess
-    from rigops.hosts.parallel import Console, HostProgress
 
 SCHEMA: Final = "rigops.snapshots/1"
 

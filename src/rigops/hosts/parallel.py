@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import FIRST_EXCEPTION, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from rigops.transport.clock import SLICE_S, start_thread
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from rigops.backup.engine import Progress as Copied
 
 Host = TypeVar("Host")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rigops.dataclass import dataclass
 from rigops.errors import REPORT_IT, HostError, UsageError
-from rigops.hosts.parallel import for_each
+from rigops.hosts.parallel import Console, for_each
+from rigops.probe.bundle import Bundle
 from rigops.probe.collect import ProbeError, collect
 from rigops.record import journal
 from rigops.transport import TransportError
@@ -21,10 +22,8 @@ from rigops.transport import TransportError
 if TYPE_CHECKING:
     from rigops.doctor.host_report import Source
     from rigops.hosts.access import Chosen, HostAccess
-    from rigops.hosts.parallel import Console
     from rigops.inventory.spec import RigSpec
     from rigops.power import Neighbor
-    from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section
 
 Outcome = TypeVar("Outcome")

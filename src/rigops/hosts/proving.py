@@ -11,32 +11,28 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rigops.catalog import Catalog
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, RigopsError
-from rigops.hosts.parallel import for_each
+from rigops.hosts.access import Chosen, HostAccess
+from rigops.hosts.parallel import Console, HostProgress, for_each
 from rigops.hostside.p2p.verdict import SKIPPED, UNKNOWN
-from rigops.preflight.found import HostFound
+from rigops.preflight.found import HostFound, PairFound
 from rigops.preflight.inside import prove_inside
 from rigops.preflight.results import begun, failure, only_over, pairs_of, passed
 from rigops.preflight.run import prove
-from rigops.preflight.siblings import last_rates
+from rigops.preflight.siblings import LastRates, last_rates
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
 from rigops.record.journal import Preflight, Run
+from rigops.record.proven import FailedProof
 from rigops.record.shell import recording
-from rigops.transport import TransportError, connect
+from rigops.transport import Connection, TransportError, connect
 from rigops.transport.errors import clean
 from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.hosts.access import Chosen, HostAccess
-    from rigops.hosts.parallel import Console, HostProgress
     from rigops.inventory.spec import RigSpec
-    from rigops.preflight.found import PairFound
-    from rigops.preflight.siblings import LastRates
-    from rigops.record.proven import FailedProof
-    from rigops.transport import Connection
 
 _RECORD_S: Final = 60.0
 _WHERE_MANAGED: Final = f'test -d {STATE} || exit 0; exec "$@"'

@@ -10,16 +10,14 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.dataclass import dataclass
-from rigops.errors import RigopsError
+from rigops.errors import HostError, RigopsError
 from rigops.record import journal
 from rigops.record.shell import adding
-from rigops.transport import TransportError
+from rigops.transport import Connection, Privilege, TransportError
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
-    from rigops.errors import HostError
     from rigops.hosts.access import Chosen
-    from rigops.transport import Connection, Privilege
 
 _RECORD_S: Final = 60.0
 _NAMED: Final = 4

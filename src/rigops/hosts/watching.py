@@ -5,24 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from queue import Empty, Queue
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, UsageError
+from rigops.hosts.access import Chosen, HostAccess
 from rigops.hosts.probing import internal_error
 from rigops.hostside.packing import pack
 from rigops.probe.script import PATH
-from rigops.transport import TransportError
+from rigops.transport import Connection, Privilege, TransportError
 from rigops.transport.clock import SLICE_S, start_thread
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from rigops.hosts.access import Chosen, HostAccess
-    from rigops.transport import Connection, Privilege
 
 _AGAIN_S: Final = 5.0
 _FOR_GOOD_S: Final = 10 * 365 * 24 * 3600.0

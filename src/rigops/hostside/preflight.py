@@ -82,7 +82,7 @@ class _Host:
 
     def result(self) -> Result:
         self._take_census()
-        topology = "" if self._stop or len(self._gpus) < 2 else self._read_topology()  # noqa: PLR2004 - a pair
+        topology = "" if self._stop or len(self._gpus) < 2 else self._read_smi("topo", "-m")  # noqa: PLR2004 - a pair
         jobs = self._read_jobs() if topology and self._options.level == "quick" else []
         system = Path(self._options.system)
         if self._copies():
@@ -126,9 +126,6 @@ class _Host:
             self._gpus, self._peers = found["gpus"], found["peers"]
         if ended.stuck:
             self._give_up(f"{ended.step} hangs")
-
-    def _read_topology(self) -> str:
-        return self._read_smi("topo", "-m")
 
     def _read_jobs(self) -> list[JobAnswer]:
         return find_jobs(self._read_smi("--query-compute-apps=gpu_bus_id,pid", "--format=csv"))

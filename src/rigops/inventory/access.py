@@ -6,14 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError
+from rigops.inventory import Inventory, InventoryHost
 from rigops.inventory.spec.faults import shown
-
-if TYPE_CHECKING:
-    from rigops.inventory import Inventory, InventoryHost
 
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?:%[A-Za-z0-9_.-]+)?")  # a zone id last
 _WORD = re.compile(r"[^\s\"'\\#-][^\s\"'\\#]*")

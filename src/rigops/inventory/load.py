@@ -12,20 +12,17 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError, usage_error
 from rigops.inventory import userfile
 from rigops.inventory.groups import EXAMPLE, group_of
-from rigops.inventory.spec import examine
+from rigops.inventory.spec import Key, RigSpec, examine
 from rigops.inventory.spec.faults import shown
+from rigops.inventory.spec.model import Circuit
 from rigops.inventory.spec.names import did_you_mean, nearest
-
-if TYPE_CHECKING:
-    from rigops.inventory.spec import Key, RigSpec
-    from rigops.inventory.spec.model import Circuit
-    from rigops.inventory.userfile import UserFile
+from rigops.inventory.userfile import UserFile
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +141,7 @@ def load(
     _add_implied_groups(groups, path)
     beside = path.parent.resolve() / "group_data"
     _read_group_data(groups, dict.fromkeys((cwd / "group_data", beside)))
-    hosts = _hosts(groups)
+    hosts = _hosts(groups, path.parent)
     groups.problems += _contradicting_circuits(hosts)
     if not hosts and not groups.problems:
         groups.problems.append(
@@ -281,7 +278,7 @@ def _exported(file: UserFile) -> Data:
     }
 
 
-def _hosts(groups: _Groups) -> tuple[InventoryHost, ...]:
+def _hosts(groups: _Groups, folder: Path) -> tuple[InventoryHost, ...]:
     everyone = groups.members["all"]
     own: dict[str, Data] = {name: {} for name, _ in everyone}
     belongs: dict[str, list[str]] = {name: [] for name, _ in everyone}
@@ -295,11 +292,14 @@ def _hosts(groups: _Groups) -> tuple[InventoryHost, ...]:
     for name, data in everyone:
         own[name].update(data)
     return tuple(
-        _host(groups, name, tuple(dict.fromkeys(belongs[name])), data) for name, data in own.items()
+        _host(groups, folder, name, tuple(dict.fromkeys(belongs[name])), data)
+        for name, data in own.items()
     )
 
 
-def _host(groups: _Groups, name: str, belongs: tuple[str, ...], own: Data) -> InventoryHost:
+def _host(
+    groups: _Groups, folder: Path, name: str, belongs: tuple[str, ...], own: Data
+) -> InventoryHost:
     merged = dict(groups.data["all"])
     for group in (*belongs, name) if name == "@local" else belongs:
         merged.update(groups.data.get(group, {}))
@@ -317,7 +317,16 @@ def _host(groups: _Groups, name: str, belongs: tuple[str, ...], own: Data) -> In
                 line=where.line if where else None,
             )
         )
-    return InventoryHost(name, belongs, MappingProxyType(merged), spec)
+    return InventoryHost(name, belongs, MappingProxyType(merged), _beside(folder, spec))
+
+
+def _beside(folder: Path, spec: RigSpec) -> RigSpec:
+    """With the paths of what is on this machine: who reads that does not know the inventory."""
+    catalog, tree = (
+        str(folder / Path(one).expanduser()) if one else None
+        for one in (spec.catalog, spec.driver_modules)
+    )
+    return replace(spec, catalog=catalog, driver_modules=tree)
 
 
 def _contradicting_circuits(hosts: Iterable[InventoryHost]) -> Iterator[Problem]:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from rigops import atomic_file, regular_file
 from rigops.dataclass import dataclass
 from rigops.errors import UsageError, rigops_error
 from rigops.inventory.editing import edits, line_of
-from rigops.inventory.load import load
+from rigops.inventory.load import Inventory, load
 from rigops.inventory.merge import can_merge, merge
-from rigops.inventory.spec import examine
+from rigops.inventory.spec import Key, RigSpec, examine
 from rigops.inventory.userfile import MOST_BYTES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rigops.inventory.load import Inventory
-    from rigops.inventory.spec import Key, RigSpec
 
 # Of each host its groups, what rigops reads, and the plain ones of the other keys.
 Reading = dict[str, tuple[Sequence[str], "RigSpec", dict[str, object]]]

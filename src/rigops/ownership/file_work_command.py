@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyinfra.api.command import StringCommand
+from pyinfra.api.facts import FactBase
 
-from rigops.ownership.file_work import script
+from rigops.ownership.file_work import FileWork, script
 from rigops.ownership.ownership import Forget, Make, Undo, Write
+from rigops.probe.sections import rigops_state
 from rigops.probe.sections.rigops_state import Present
-
-if TYPE_CHECKING:
-    from pyinfra.api.facts import FactBase
-
-    from rigops.ownership.file_work import FileWork
-    from rigops.probe.sections import rigops_state
 
 
 class FileWorkCommand(StringCommand):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
+from pyinfra.api.command import StringCommand
+from pyinfra.api.facts import FactBase
+from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
@@ -22,6 +25,7 @@ from rigops.ownership.ownership import (
     OwnedFile,
     Ownership,
     Show,
+    Step,
     Undo,
     WantedFile,
     Write,
@@ -33,14 +37,6 @@ from rigops.plan.commands import blocked
 from rigops.plan.context import announce, may_undo, notice, wanted_paths
 from rigops.probe.sections.rigops_state import Present
 from rigops.probe.sections.units import SYSTEM_UNITS
-
-if TYPE_CHECKING:
-    from pyinfra.api.command import StringCommand
-    from pyinfra.api.facts import FactBase
-    from pyinfra.api.host import Host
-
-    from rigops.ownership.ownership import Step
-
 
 _FILE_MODE: Final = 0o644
 _KEY_MODE: Final = 0o600

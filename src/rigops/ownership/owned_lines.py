@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pyinfra.api.facts import FactBase
+from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
@@ -24,12 +26,7 @@ from rigops.ownership.owned_files import present
 from rigops.ownership.ownership import Ownership, WantedFile, digest, previous_of, reconcile
 from rigops.plan.change import Change, LaterChange
 from rigops.plan.context import announce, announce_later, notice, plan_of, wanted_paths
-
-if TYPE_CHECKING:
-    from pyinfra.api.facts import FactBase
-    from pyinfra.api.host import Host
-
-    from rigops.probe.sections.rigops_state import Present
+from rigops.probe.sections.rigops_state import Present
 
 _COMPANION_MODE: Final = 0o644
 _FOLDER: Final = "/var/lib/rigops/lines"

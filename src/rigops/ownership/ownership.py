@@ -11,17 +11,13 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from rigops import json_fields
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
-from rigops.probe.sections.rigops_state import RECORD, ROOT, Present
+from rigops.json_fields import Fields
+from rigops.probe.sections.rigops_state import RECORD, ROOT, Present, RigopsState
 from rigops.probe.sections.rigops_traces import FOREIGN_FILES
-
-if TYPE_CHECKING:
-    from rigops.json_fields import Fields
-    from rigops.probe.sections.rigops_state import RigopsState
 
 PREVIOUS_FOLDER = "/var/lib/rigops/previous"
 MADE = "made"  # in the place of a digest: the host makes the content, and any is ours

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyinfra.api.command import StringCommand
+from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
@@ -16,7 +17,8 @@ from rigops.facts.sections import GpuPackages, RigopsState
 from rigops.ownership.file_work import Effect, FileWork, noted
 from rigops.ownership.file_work import script as file_work_script
 from rigops.ownership.ownership import Ownership
-from rigops.packages.dpkg import compare
+from rigops.packages.apt_simulated import Simulated
+from rigops.packages.dpkg import DpkgState, compare
 from rigops.packages.facts import AptWould, Dpkg
 from rigops.packages.installing import Installing, finishing, script, waiting
 from rigops.packages.records import (
@@ -52,12 +54,6 @@ from rigops.plan.context import (
     plan_of,
 )
 from rigops.probe.package_names import is_kernel_meta
-
-if TYPE_CHECKING:
-    from pyinfra.api.host import Host
-
-    from rigops.packages.apt_simulated import Simulated
-    from rigops.packages.dpkg import DpkgState
 
 HOLDS: Final = "packages that are held"
 

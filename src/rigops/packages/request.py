@@ -8,13 +8,12 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
-from rigops.packages.dpkg import nearest
+from rigops.packages.dpkg import DpkgState, nearest
 from rigops.probe import package_names
 from rigops.vault.store import amount
 
 if TYPE_CHECKING:
     from rigops.packages.apt_simulated import Simulated
-    from rigops.packages.dpkg import DpkgState
 
 CONFIGURE: Final = "dpkg --configure -a"
 # Where apt itself was cut off, what dpkg has is of two versions: only apt can bring those together.
@@ -127,7 +126,7 @@ def blocker(
 ) -> str | None:
     """Why it cannot be done, with what helps; None where apt can."""
     if not simulated.done:
-        return _refusal(simulated)
+        return _refusal(request, simulated)
     if simulated.unparsed:
         return f"rigops cannot parse the output of apt: {few(simulated.unparsed)}"
     held = [name for name in simulated.held_changed if name not in change_held]
@@ -159,11 +158,11 @@ def other_driver(version: str, simulated: Simulated) -> str | None:
     return f"with driver {version}, apt would bring {few(others)}, which is another driver"
 
 
-def _refusal(simulated: Simulated) -> str:
+def _refusal(request: PackageRequest, simulated: Simulated) -> str:
     if not simulated.has_lists:
         return f"apt has no package lists here: {_UPDATE}"
     if not simulated.unmet:
-        errors = [_explained(error, simulated) for error in simulated.errors]
+        errors = [_explained(error, request, simulated) for error in simulated.errors]
         return "; ".join(errors) or "apt refused without an error message"
     text = f"apt cannot: {few(simulated.unmet)}"
     ties = [_TIED.fullmatch(one) for one in simulated.unmet]
@@ -173,7 +172,7 @@ def _refusal(simulated: Simulated) -> str:
     return text
 
 
-def _explained(error: str, simulated: Simulated) -> str:
+def _explained(error: str, request: PackageRequest, simulated: Simulated) -> str:
     if shape := _NO_VERSION.fullmatch(error):
         name, version = shape["name"], shape["version"]
         known = simulated.known.get(name, ())
@@ -182,6 +181,8 @@ def _explained(error: str, simulated: Simulated) -> str:
         return f"apt knows no {name} {version} ({there}); {_UPDATE} may bring it"
     if shape := _NO_PACKAGE.fullmatch(error):
         name = next(filter(None, shape.groups()))
+        if f"{name}+" in request.install:  # apt takes the + behind an unknown name for an order
+            name += "+"
         return f"apt knows no package {name}: is its source enabled? If so, {_UPDATE}"
     return f"apt: {error}"
 

@@ -6,13 +6,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.numbers import whole
-
-if TYPE_CHECKING:
-    from rigops.probe.sections.os_release import OsRelease
+from rigops.probe.sections.os_release import OsRelease
 
 FILE: Final = "/etc/apt/sources.list.d/rigops-driver.sources"
 HIDDEN: Final = "***"  # a secret that did not leave the host

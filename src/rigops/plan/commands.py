@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
 from pyinfra.api.command import QuoteString, StringCommand
+from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 from pyinfra.context import host as current
 
 from rigops.plan.context import announce_blocked
-
-if TYPE_CHECKING:
-    from pyinfra.api.host import Host
 
 
 class StreamingCommand(StringCommand):

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from pyinfra.api.host import Host
 
 from rigops.dataclass import dataclass
-from rigops.plan.change import PackageChanges, Plan
-
-if TYPE_CHECKING:
-    from pyinfra.api.host import Host
-
-    from rigops.plan.change import Change, LaterChange, Repair
+from rigops.plan.change import Change, LaterChange, PackageChanges, Plan, Repair
 
 _SLOT: Final = "rigops"
 

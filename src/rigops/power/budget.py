@@ -6,17 +6,13 @@ Watts are supply output, except those of circuits, which include the losses of s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rigops.inventory.spec.model import Circuit, Psu
-    from rigops.power.loads import Load
+from rigops.inventory.spec.model import Circuit, Psu
+from rigops.power.loads import Load
 
 STEADY_SHARE: Final = 0.9  # of a supply's rating, continuous; the rest is margin for aging and heat
 CIRCUIT_SHARE: Final = 0.8  # of a breaker's rating, continuous, as in electrical codes

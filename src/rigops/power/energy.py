@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.power.budget import EFFICIENCY
-
-if TYPE_CHECKING:
-    from rigops.power.loads import Load
+from rigops.power.loads import Load
 
 IDLE_WATTS: Final = 25.0  # of a card that does not report it: an estimate
 IDLE_SHARE: Final = 0.5  # of all but the cards, while nothing runs: an estimate too

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops.catalog import find_gpu
+from rigops.catalog import Catalog, find_gpu
+from rigops.catalog.model import Gpu
 from rigops.dataclass import dataclass
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.choice import GpuIdentity
+from rigops.inventory.spec.model import Circuit, Psu
 from rigops.power.budget import (
     CIRCUIT_SHARE,
     Budget,
@@ -18,14 +21,7 @@ from rigops.power.budget import (
     host_watts,
     reckon,
 )
-from rigops.power.loads import KnownCard, loads_of
-
-if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import Gpu
-    from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.model import Circuit, Psu
-    from rigops.power.loads import Load
+from rigops.power.loads import KnownCard, Load, loads_of
 
 _ODD_AMPERES: Final = 16.0
 _SOLD_AMPERES: Final = (15, 20)
@@ -159,7 +155,7 @@ def from_inventory(host: str, spec: RigSpec, catalog: Catalog) -> HostPower:
     declared = spec.gpu_power_limit
     is_by_address = declared and any(one.kind == "address" for one, _ in declared.choices)
     loads = loads_of(cards, declared)
-    if is_by_address and any(not _is_address(card.identity.address) for card in cards):
+    if is_by_address and any(":" not in card.identity.address for card in cards):
         gap = gap or "gpu_power_limit names addresses, and which card is where is not known"
         loads = tuple(replace(load, watts=None, source="unknown") for load in loads)
     return HostPower(
@@ -207,10 +203,6 @@ def _costliest(found: Sequence[Gpu], name: str) -> Gpu | None:
     most = max(found, key=lambda gpu: gpu.watts_default)
     spikes = max(gpu.spike_factor for gpu in found)
     return replace(most, name=name, spike_factor=spikes)
-
-
-def _is_address(text: str) -> bool:
-    return ":" in text
 
 
 @dataclass(frozen=True)

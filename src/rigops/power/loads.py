@@ -7,16 +7,13 @@ it, it is the limit in force; of a card that nobody asked, the default that the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from rigops.catalog.model import Gpu
 from rigops.dataclass import dataclass
-from rigops.inventory.spec.choice import choose, uuids_of
+from rigops.inventory.spec.choice import GpuIdentity, choose, uuids_of
 from rigops.inventory.spec.gpu import written_limit
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import Gpu
-    from rigops.inventory.spec.choice import GpuIdentity
-    from rigops.inventory.spec.model import PerGpu, PowerLimit
+from rigops.inventory.spec.model import PerGpu, PowerLimit
 
 SPIKE_FACTOR: Final = 1.71  # for unknown cards: the highest known, that of the RTX 3090
 TOLERANCE_WATTS: Final = 1.0  # nvidia-smi rounds

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.dataclass import dataclass
-from rigops.power.budget import EFFICIENCY, STEADY_SHARE, Share, Wall
-from rigops.power.energy import energy
-from rigops.power.host_power import odd_breaker
-
-if TYPE_CHECKING:
-    from rigops.errors import HostError
-    from rigops.inventory.spec.model import Circuit
-    from rigops.power.budget import Budget, EqualLimit, Supply
-    from rigops.power.energy import Energy
-    from rigops.power.host_power import HostPower
-    from rigops.power.loads import Load
+from rigops.errors import HostError
+from rigops.inventory.spec.model import Circuit
+from rigops.power.budget import EFFICIENCY, STEADY_SHARE, Budget, EqualLimit, Share, Supply, Wall
+from rigops.power.energy import Energy, energy
+from rigops.power.host_power import HostPower, odd_breaker
+from rigops.power.loads import Load
 
 SCHEMA: Final = "rigops.power/1"
 Status = Literal["fail", "unknown", "warn", "ok", "skipped"]

@@ -7,16 +7,12 @@ divided by the most pairs of that turn that pass through one of its links in the
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from rigops.dataclass import dataclass
-from rigops.preflight.found import AtOnce, Collapsed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from rigops.preflight.found import PairFound
-    from rigops.preflight.payload import Above, Flow, PayloadReport, Port
+from rigops.preflight.found import AtOnce, Collapsed, PairFound
+from rigops.preflight.payload import Above, Flow, PayloadReport, Port
 
 _COLLAPSED: Final = 0.5  # real rigs have 0.9 of their share and more, or less than 0.3
 _SWITCHES: Final = {"1000:c030": "PEX890xx"}

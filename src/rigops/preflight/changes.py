@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, field
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import FAIL, OK, WARN
@@ -13,11 +13,9 @@ from rigops.json_dataclass import NAME
 from rigops.json_fields import Fields
 from rigops.probe.kernel_log import parser
 from rigops.probe.kernel_log.events import count
+from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.sections import nvidia_smi_xml
-
-if TYPE_CHECKING:
-    from rigops.probe.kernel_log.log_line import LogLine
-    from rigops.probe.smi.report import SmiGpu
+from rigops.probe.smi.report import SmiGpu
 
 Value = Annotated[float | str | None, Fields.number]  # the program on a host counts alone
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.errors import usage_error
 from rigops.numbers import whole
+from rigops.preflight.found import GpuSeen
 from rigops.probe import address
-
-if TYPE_CHECKING:
-    from rigops.preflight.found import GpuSeen
 
 NOT_CHOSEN: Final = "not one of the pairs that were asked for"
 

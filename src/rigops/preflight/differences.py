@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from rigops.hostside.p2p.verdict import OK, REFUSED, WARN
 from rigops.preflight.found import Difference
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rigops.preflight.payload import PayloadReport
+from rigops.preflight.payload import PayloadReport
 
 _SHARED_MEMORY: Final = 1 << 30  # bytes that collectives of a few cards want
 _MOST_NAMED: Final = 2

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.catalog.links import NEAR_TO_FAR
 from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import FAIL, FAILED, OK, REFUSED, STATUS_OF, UNKNOWN, WARN
+from rigops.preflight.found import HostFound, PairFound
 from rigops.probe.lost_cards import ADVICE
-
-if TYPE_CHECKING:
-    from rigops.preflight.found import HostFound, PairFound
 
 DISABLE: Final = "NCCL_P2P_DISABLE"
 LEVEL: Final = "NCCL_P2P_LEVEL"

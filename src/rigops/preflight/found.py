@@ -6,7 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Annotated, Final
 
+from rigops.catalog.model import Link
 from rigops.dataclass import dataclass
+from rigops.errors import HostError
 from rigops.hostside.p2p.verdict import (
     ALONE,
     COLLECTIVES,
@@ -19,12 +21,10 @@ from rigops.hostside.p2p.verdict import (
     gravest,
 )
 from rigops.json_dataclass import NAME, to_json
+from rigops.json_fields import Fields
 from rigops.record.proven import no_access
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import Link
-    from rigops.errors import HostError
-    from rigops.json_fields import Fields
     from rigops.preflight.changes import Change, LinkSeen
 
 

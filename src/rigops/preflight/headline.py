@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from rigops import __version__
 from rigops.hostside.p2p.verdict import FAIL, GRAVEST_FIRST, STATUS_OF
 from rigops.preflight.environment import DISABLE, environment
-from rigops.preflight.found import overall
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rigops.preflight.found import HostFound, PairFound
+from rigops.preflight.found import HostFound, PairFound, overall
 
 _FAILURES: Final = {
     "hang": "copies hang",

@@ -11,20 +11,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rigops.catalog import Catalog
 from rigops.dataclass import dataclass
-from rigops.errors import usage_error
+from rigops.errors import UsageError, usage_error
 from rigops.hostside.p2p.verdict import SKIPPED
 from rigops.preflight.found import Container, HostFound
 from rigops.preflight.judge import judge
+from rigops.preflight.lost import Host
 from rigops.preflight.payload import plain
 from rigops.preflight.run import prove, take_census
+from rigops.transport import ScriptResult
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.errors import UsageError
     from rigops.inventory.spec import RigSpec
-    from rigops.preflight.lost import Host
-    from rigops.transport import ScriptResult
 
 OPTION: Final = "--in"
 

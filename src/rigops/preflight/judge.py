@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
+from rigops.catalog import Catalog
 from rigops.catalog.links import CHANGED_IN, NEAR_TO_FAR, SHARED_MEMORY, predict
 from rigops.hostside.p2p.verdict import (
     FAIL,
@@ -22,6 +23,7 @@ from rigops.hostside.p2p.verdict import (
 )
 from rigops.preflight.at_once import at_once
 from rigops.preflight.changes import (
+    Change,
     changes_of,
     gravity_of,
     in_words,
@@ -31,15 +33,13 @@ from rigops.preflight.changes import (
 from rigops.preflight.chosen_pairs import NOT_CHOSEN
 from rigops.preflight.differences import differences
 from rigops.preflight.found import CollectivesFound, HostFound
+from rigops.preflight.payload import PayloadReport
 from rigops.preflight.siblings import LastRates, slow_pairs
 from rigops.probe.lost_cards import sentence
 from rigops.probe.sections import nvidia_smi_topo
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
     from rigops.inventory.spec import RigSpec
-    from rigops.preflight.changes import Change
-    from rigops.preflight.payload import PayloadReport
 
 _STATUS_OF_TROUBLE: Final = {"note": OK, "no_library": UNKNOWN, "no_device": OK, "hang": FAIL}
 _SLOWER_WITH_P2P: Final = 0.9  # closer than that is noise

@@ -7,19 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import ALL_REDUCE, ALONE, FAIL, REFUSED, STATUS_OF
 from rigops.preflight.changes import from_log, in_words
 from rigops.preflight.chosen_pairs import NOT_CHOSEN
-from rigops.preflight.payload import plain
-from rigops.transport import TransportError
-
-if TYPE_CHECKING:
-    from rigops.preflight.found import PairFound
-    from rigops.preflight.payload import Event, PayloadReport, Stage, Step
-    from rigops.transport import ScriptResult
+from rigops.preflight.found import PairFound
+from rigops.preflight.payload import Event, PayloadReport, Stage, Step, plain
+from rigops.transport import ScriptResult, TransportError
 
 # Logins are open for a while yet when a machine begins to go down.
 _STATE: Final = (

@@ -13,9 +13,9 @@ from rigops.errors import RigopsError
 from rigops.hostside.p2p.verdict import ALL_REDUCE, LEVELS
 from rigops.json_dataclass import NAME, from_json
 from rigops.json_fields import Fields
-from rigops.preflight.changes import Around  # noqa: TC001 - from_json reads the types
+from rigops.preflight.changes import Around
 from rigops.preflight.found import CollectivesFound, GpuSeen, Machine, PairFound, one_of
-from rigops.probe.lost_cards import LostCard  # noqa: TC001 - as above
+from rigops.probe.lost_cards import LostCard
 
 SCHEMA: Final = "rigops.preflight-payload/1"
 _LONGEST: Final = 500

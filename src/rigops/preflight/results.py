@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.hostside.p2p.verdict import FAIL, SKIPPED, STATUS_OF
+from rigops.preflight.found import HostFound, PairFound
 from rigops.preflight.headline import NO_P2P, failure_text, stopgap
 from rigops.record import Pair
 from rigops.record.proven import BEGUN, FailedProof
-
-if TYPE_CHECKING:
-    from rigops.preflight.found import HostFound, PairFound
 
 _PASSED: Final = ("ok", "warn")
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rigops.catalog import Catalog
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, RigopsError
 from rigops.hostside.p2p.verdict import (
@@ -24,25 +25,27 @@ from rigops.hostside.p2p.verdict import (
 )
 from rigops.hostside.packing import pack
 from rigops.preflight.chosen_pairs import NOT_CHOSEN, resolve_pairs
-from rigops.preflight.found import CollectivesFound, HostFound
+from rigops.preflight.found import CollectivesFound, HostFound, PairFound
 from rigops.preflight.judge import judge
-from rigops.preflight.lost import Heard, evidence_of, pairs_when_lost, wait_for
-from rigops.preflight.payload import Job, PayloadReport, Trouble, plain, read_answer, read_event
+from rigops.preflight.lost import Heard, Host, Returned, evidence_of, pairs_when_lost, wait_for
+from rigops.preflight.payload import (
+    Event,
+    Job,
+    PayloadReport,
+    Trouble,
+    plain,
+    read_answer,
+    read_event,
+)
+from rigops.preflight.siblings import LastRates
 from rigops.probe import reading
-from rigops.probe.lost_cards import SECTIONS, lost_cards, sentence
+from rigops.probe.lost_cards import SECTIONS, LostCard, lost_cards, sentence
 from rigops.probe.script import longest_s, script
 from rigops.probe.snapshot import HostSnapshot
-from rigops.transport import TransportError
+from rigops.transport import ScriptResult, TransportError
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
     from rigops.inventory.spec import RigSpec
-    from rigops.preflight.found import PairFound
-    from rigops.preflight.lost import Host, Returned
-    from rigops.preflight.payload import Event
-    from rigops.preflight.siblings import LastRates
-    from rigops.probe.lost_cards import LostCard
-    from rigops.transport import ScriptResult
 
 LEVELS: Final = ("quick", "p2p")
 
@@ -291,12 +294,8 @@ def _ask(
     if answer is None:
         place = "in the container" if outside else "on the host"
         return PayloadReport(troubles=(Trouble(*_why_no_answer(output, place)),))
-    return _as_inside(answer, outside) if outside else answer
-
-
-def _as_inside(answer: PayloadReport, outside: PayloadReport) -> PayloadReport:
-    """It sees all cards on the bus and maybe no other process, whatever cards it was given."""
-    return replace(answer, driven=(), gone=(), on_bus=0, jobs=outside.jobs)
+    # It sees all cards on the bus and maybe no other process, whatever cards it was given.
+    return replace(answer, driven=(), gone=(), on_bus=0, jobs=outside.jobs) if outside else answer
 
 
 def _why_no_answer(output: ScriptResult, place: str) -> tuple[str, str]:

@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import Catalog, find_gpu, load, nvlink, pcie_link
+from rigops.catalog.model import Link
 from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import OK, REFUSED, STATUS_OF, WARN
-from rigops.preflight.found import SlowPair
+from rigops.preflight.found import PairFound, SlowPair
+from rigops.record import Pair
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import Link
-    from rigops.preflight.found import PairFound
     from rigops.preflight.payload import PayloadReport, Slot
-    from rigops.record import Pair
     from rigops.record.journal import Run
 
 _SLOWER: Final = 0.9  # of the best; closer than that is noise

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.probe import reading
+from rigops.probe.bundle import Bundle
 from rigops.probe.script import MOST_BYTES, longest_s, script
 
 if TYPE_CHECKING:
-    from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section
 
 _LOGIN_S: Final = 20

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.dataclass import dataclass
 from rigops.probe.kernel_log.events import OFF_THE_BUS
+from rigops.probe.section import Section
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.smi.report import SmiGpu, SmiReport
 
 if TYPE_CHECKING:
-    from rigops.probe.section import Section
-    from rigops.probe.smi.report import SmiGpu, SmiReport
     from rigops.probe.snapshot import HostSnapshot
 
 # What it takes to find them, and since when. lspci is read where it was collected as well.

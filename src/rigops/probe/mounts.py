@@ -59,8 +59,8 @@ def _read(output: list[str], shape: re.Pattern[str]) -> tuple[Mounts, list[str]]
     found, unparsed = matches(shape, map(str.strip, output))
     return tuple(
         Mount(
-            source=_plain(one["source"]),
-            target=_plain(one["target"]),
+            source=unescaped(one["source"]),
+            target=unescaped(one["target"]),
             type=one["type"],
             options=tuple(one["options"].split(",")),
             line=one.string,
@@ -69,6 +69,6 @@ def _read(output: list[str], shape: re.Pattern[str]) -> tuple[Mounts, list[str]]
     ), unparsed
 
 
-def _plain(name: str) -> str:
+def unescaped(name: str) -> str:
     r"""A blank in a name is \040."""
     return _ESCAPED.sub(lambda one: chr(int(one[1], 8)), name)

@@ -6,13 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
-from rigops.probe.sections.lspci import REDIRECTING
+from rigops.probe.sections.lspci import REDIRECTING, LspciFunction
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import ADDRESS
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from rigops.probe.sections.lspci import LspciFunction
     from rigops.probe.snapshot import HostSnapshot
 
 _FUNCTION = re.compile(ADDRESS, re.IGNORECASE)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rigops.probe.section import Section
 from rigops.probe.sections import (
     aer,
     backups,
@@ -54,9 +55,6 @@ from rigops.probe.sections import (
     units,
     ups,
 )
-
-if TYPE_CHECKING:
-    from rigops.probe.section import Section
 
 SECTIONS: tuple[Section[Any], ...] = (
     os_release.SECTION,

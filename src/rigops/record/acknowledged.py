@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.json_dataclass import Time, document, parse
 from rigops.record import host_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER: Final = "acknowledged"
 _SCHEMA: Final = "rigops.acknowledged/1"

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.json_dataclass import Time, document, parse
 from rigops.record import host_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER: Final = "baselines"
 _SCHEMA: Final = "rigops.baseline/1"

@@ -13,17 +13,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import atomic_file, json_fields, regular_file
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError, UsageError
 from rigops.json_dataclass import NAME, Time, from_json, to_json
-from rigops.record.proven import STOCK, ProvenGpu
+from rigops.record.proven import STOCK, Proven, ProvenGpu
 from rigops.vault.pinned_set import PinnedSet, merged, set_json
-
-if TYPE_CHECKING:
-    from rigops.record.proven import Proven
 
 SCHEMA: Final = "rigops.lock/1"
 

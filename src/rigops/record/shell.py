@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.atomic_file import SHELL_SETTLE
 from rigops.probe.sections.rigops_state import STATE
-
-if TYPE_CHECKING:
-    from rigops.record.proven import FailedProof, Proven
+from rigops.record.proven import FailedProof, Proven
 
 JOURNAL: Final = f"{STATE}/journal.jsonl"
 MOST_RUNS: Final = 1000  # that history shows

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from rigops.converge.result import HostResult
+from rigops.preflight.found import HostFound
 from rigops.preflight.headline import failure_text, stopgap
 from rigops.report.closing import error_words
 from rigops.report.plan import blocked_lines
 from rigops.report.terminal import styled
-
-if TYPE_CHECKING:
-    from rigops.converge.result import HostResult
-    from rigops.preflight.found import HostFound
 
 _COLORS = {"changed": "green", "converged": "green", "reboot_owed": "yellow"}
 _WORDS = {

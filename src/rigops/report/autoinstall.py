@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from rigops.autoinstall.installation import Installation
-    from rigops.autoinstall.render import RenderedFile
+from rigops.autoinstall.installation import Installation
+from rigops.autoinstall.render import RenderedFile
 
 SCHEMA: Final = "rigops.autoinstall/1"
 _GB: Final = 10**9

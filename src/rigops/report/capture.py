@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops.capture.document import Capture, NotCaptured
+from rigops.capture.document import Capture, NotCaptured, Requirement
 from rigops.doctor.finding import HOST
 from rigops.report.terminal import styled
 from rigops.report.words import error_lines, wrapped
-
-if TYPE_CHECKING:
-    from rigops.capture.document import Requirement
 
 _COLORS: Final = {
     "fail": "red",
@@ -28,7 +25,7 @@ _HEADS: Final = {
     "not safe": "NOT SAFE TO WIPE",
     "unknown": "unknown: not proven safe to wipe",
 }
-_UNTRUSTED: Final = "If somebody broke into it, trust neither its packages nor its backups."
+_UNTRUSTED: Final = "If there was a break-in, trust neither its packages nor its backups."
 _ID_WIDTH: Final = 16
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
-from rigops.doctor.host_report import MORE
+from rigops.doctor.finding import Finding, Status
+from rigops.doctor.host_report import MORE, HostReport
 from rigops.doctor.host_report import WORST_FIRST as WORST_HOST_FIRST
 from rigops.report.closing import MOST_IN_FULL, Again, Row, Step, closing_lines, step_after
 from rigops.report.doctor_details import (
@@ -27,10 +28,6 @@ from rigops.report.doctor_findings import (
 )
 from rigops.report.doctor_paste import MOST_COLUMNS, pages_of
 from rigops.report.words import clipped, wrapped
-
-if TYPE_CHECKING:
-    from rigops.doctor.finding import Finding, Status
-    from rigops.doctor.host_report import HostReport
 
 _MOST_UNKNOWN: Final = 2  # of more, only the ids
 _MOST_IDS: Final = 8  # -v names all

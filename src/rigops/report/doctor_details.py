@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.finding import HOST
+from rigops.doctor.finding import HOST, Finding, Fix, Status
 from rigops.python_literal import literal
 from rigops.report.stories import Told
 from rigops.report.terminal import styled, visible
 from rigops.report.words import MARGIN, clipped, grouped, without_place, wrapped
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Finding, Fix, Status
     from rigops.doctor.host_report import HostReport
 
 _COLORS: Final = {

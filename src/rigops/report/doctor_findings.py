@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rigops.doctor.finding import HOST, UNKNOWN_CARD
+from rigops.doctor.finding import HOST, UNKNOWN_CARD, Finding
 from rigops.python_literal import literal
 from rigops.report.doctor_details import colored
 from rigops.report.stories import GPU, Told, short
 from rigops.report.words import grouped, wrapped
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Finding
     from rigops.doctor.host_report import HostReport
 
 _WIDEST_ID: Final = 18

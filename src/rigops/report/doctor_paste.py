@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from rigops.doctor.host_report import HostReport
 from rigops.report.doctor_details import colored, head_lines, note_lines
 from rigops.report.doctor_findings import (
     causes_by_urgency,
@@ -14,9 +15,6 @@ from rigops.report.doctor_findings import (
     folded_checks,
 )
 from rigops.report.words import grouped, wrapped
-
-if TYPE_CHECKING:
-    from rigops.doctor.host_report import HostReport
 
 MOST_COLUMNS: Final = 96  # of 100: in ASCII an ellipsis takes two more
 _PAGE: Final = 20  # lines

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from rigops.catalog.model import Gpu
+from rigops.catalog.model import Gpu, RowStatus
+from rigops.concerns.nvidia_driver.resolver.machine import Machine
+from rigops.concerns.nvidia_driver.resolver.options import (
+    Choice,
+    DeclaredDriver,
+    Option,
+    Recommendation,
+)
+from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.dataclass import dataclass
+from rigops.errors import HostError
 from rigops.python_literal import literal
 from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import RowStatus
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.concerns.nvidia_driver.resolver.options import (
-        Choice,
-        DeclaredDriver,
-        Option,
-        Recommendation,
-    )
-    from rigops.concerns.nvidia_driver.resolver.request import Blocker
-    from rigops.errors import HostError
 
 _COLORS: Final = {
     "known-good": "green",

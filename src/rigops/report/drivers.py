@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import date
 from textwrap import shorten
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops.catalog import runs_on, versions
+from packaging.version import Version
+
+from rigops.catalog import Catalog, runs_on, versions
 from rigops.catalog.lookup import (
     ENDED,
     concerns,
@@ -19,17 +21,11 @@ from rigops.catalog.lookup import (
     why_none,
 )
 from rigops.catalog.lookup import verdicts as judged
-from rigops.catalog.model import UnlistedGpu
+from rigops.catalog.model import DrivenGpu, DriverBranch, UnlistedGpu, Verdict
 from rigops.dataclass import dataclass
 from rigops.report.catalog_age import age_lines
 from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
-
-if TYPE_CHECKING:
-    from packaging.version import Version
-
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import DrivenGpu, DriverBranch, Verdict
 
 SCHEMA: Final = "rigops.drivers/1"
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}

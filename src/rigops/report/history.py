@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops.record.journal import BEGUN, MADE, PLANNED, UNSURE
+from rigops.record.journal import BEGUN, MADE, PLANNED, UNSURE, Run, Value
 from rigops.report.terminal import styled
 from rigops.report.words import grouped
-
-if TYPE_CHECKING:
-    from rigops.record.journal import Run, Value
 
 _COLORS: Final = {
     "converged": "green", "changed": "green", "proven": "green", "reboot_owed": "yellow",

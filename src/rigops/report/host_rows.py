@@ -11,8 +11,6 @@ from rigops.preflight.headline import failure_text
 from rigops.report.closing import Row, Step, error_words, step_after
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.converge.result import HostResult
     from rigops.hosts.engines import HostAnswer
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Final
 
+from rigops.doctor.host_report import HostReport
+from rigops.doctor.proposal import ProposedKeys
+from rigops.hosts.probing import CollectedHost
 from rigops.python_literal import literal
 from rigops.rendering import render
 from rigops.report.words import MARGIN, wrapped
 
 if TYPE_CHECKING:
-    from rigops.doctor.host_report import HostReport
-    from rigops.doctor.proposal import ProposedKeys
-    from rigops.hosts.probing import CollectedHost
     from rigops.inventory.rewrite import Rewrite
 
 _WIDTH = 96

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
+from rigops.doctor.finding import Finding
 from rigops.report.doctor_details import about_host, host_status, not_checked
 from rigops.report.doctor_findings import by_urgency, is_grave
 from rigops.report.html.findings import evidence_of, fix_lines, grouped_findings, subjects
@@ -14,7 +15,6 @@ from rigops.report.stories import Told
 from rigops.report.terminal import visible
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Finding
     from rigops.doctor.host_report import HostReport
 
 _SPECIAL: Final = re.compile(r"([\\`*{}\[\]<>|~$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from rigops.power import EFFICIENCY, STEADY_SHARE
+from rigops.power import EFFICIENCY, STEADY_SHARE, Energy, Load
 from rigops.power.budget import BOARD_WATTS, CPU_WATTS
 from rigops.power.energy import IDLE_SHARE, IDLE_WATTS
 from rigops.probe.lost_cards import ADVICE
@@ -29,7 +29,6 @@ from rigops.report.terminal import styled, visible
 from rigops.report.words import wrapped
 
 if TYPE_CHECKING:
-    from rigops.power import Energy, Load
     from rigops.power.report import PowerReport, SharedCircuit
 
 _AT_LEAST: Final = "at least "

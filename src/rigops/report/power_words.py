@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from rigops.power import CIRCUIT_SHARE, STEADY_SHARE
+from rigops.power import CIRCUIT_SHARE, STEADY_SHARE, Load, Share, Supply, Wall
 from rigops.report.words import grouped
 
 if TYPE_CHECKING:
-    from rigops.power import Load, Share, Supply, Wall
     from rigops.power.report import Status
 
 WORDS: Final[dict[Status, str]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from rigops.hostside.p2p.verdict import (
     ALONE,
@@ -19,17 +18,13 @@ from rigops.hostside.p2p.verdict import (
     WARN,
 )
 from rigops.preflight.environment import environment
+from rigops.preflight.found import HostFound, PairFound
 from rigops.preflight.headline import failure_of_pairs, failure_text, in_a_word, paragraph
 from rigops.probe.lost_cards import ADVICE
 from rigops.record.proven import no_access
 from rigops.report.closing import Row, Step, step_after
 from rigops.report.terminal import styled, visible
 from rigops.report.words import MARGIN, grouped, without_place, wrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rigops.preflight.found import HostFound, PairFound
 
 _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green", "skipped": "cyan"}
 _ONE_PAIR = 2

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.report.terminal import styled
 from rigops.report.words import error_lines, minutes, wrapped
-
-if TYPE_CHECKING:
-    from rigops.reprovision.compare import Compared
-    from rigops.reprovision.result import ReprovisionResult
+from rigops.reprovision.compare import Compared
+from rigops.reprovision.result import ReprovisionResult
 
 _COLORS: Final[Mapping[str, str]] = {
     "same": "green",

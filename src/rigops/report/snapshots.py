@@ -8,19 +8,19 @@ from datetime import datetime
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from rigops.backup.engine import newest_at
+from rigops.backup.engine import (
+    BackupTarget,
+    HostSnapshots,
+    Progress,
+    Snapshot,
+    Subvolume,
+    newest_at,
+)
 from rigops.report.terminal import styled, visible
 from rigops.report.words import error_lines, minutes, wrapped
 
 if TYPE_CHECKING:
     from rigops.backup.answer_shape import ProgramResult
-    from rigops.backup.engine import (
-        BackupTarget,
-        HostSnapshots,
-        Progress,
-        Snapshot,
-        Subvolume,
-    )
 
 _COLORS: Final = {"ok": "green", "warn": "yellow", "fail": "red", "unknown": "yellow"}
 _NEXT: Final = "goes next"

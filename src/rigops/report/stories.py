@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.finding import HOST, UNKNOWN_CARD
+from rigops.doctor.finding import HOST, UNKNOWN_CARD, Finding
 from rigops.report.words import grouped
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Finding
     from rigops.doctor.host_report import HostReport
     from rigops.doctor.stories import Story
 

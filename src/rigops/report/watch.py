@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from rigops.doctor.finding import Finding
 from rigops.report.doctor_details import colored
 from rigops.report.terminal import styled, visible
 from rigops.report.words import minutes, without_place, wrapped
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Finding
     from rigops.doctor.host_report import HostStatus
     from rigops.doctor.watch.seen import CardSeen, HostSeen
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +17,6 @@ from rigops.report.watch import COLUMNS, LEFT, cells, trouble_of
 from rigops.report.words import minutes
 
 if TYPE_CHECKING:
-    from rich.console import JustifyMethod, RenderableType
     from typing_extensions import Self  # from Python 3.11 on in typing
 
     from rigops.doctor.watch.seen import HostSeen

@@ -5,12 +5,9 @@ The new system may have been captured already, which is not the one to restore.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rigops.capture.document import Capture
+from rigops.capture.document import Capture
 
 
 def choose(captures: Sequence[Capture], *, shown_key: str, machine_id: str = "") -> Capture:

@@ -9,18 +9,23 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from rigops.capture.document import Capture, User
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError, rigops_error
-from rigops.transport import HostKeyPolicy, TransportError, connect, with_password
+from rigops.transport import (
+    Connection,
+    HostKeyPolicy,
+    Privilege,
+    Target,
+    TransportError,
+    connect,
+    with_password,
+)
 from rigops.transport.errors import clean
 from rigops.transport.privilege import AS_LOGIN, WITHOUT_PASSWORD
 from rigops.transport.public_keys import login_key
-
-if TYPE_CHECKING:
-    from rigops.capture.document import Capture, User
-    from rigops.transport import Connection, Privilege, Target
 
 ROOT: Final = "root"
 

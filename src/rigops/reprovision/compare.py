@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
+from rigops.capture.document import Capture, Disk, Gpu, Interface, Limits, P2p, User
 from rigops.dataclass import dataclass
 from rigops.probe.sections.own_modules import ARGUMENT as OWN_MODULES
 from rigops.record.proven import no_access
 from rigops.record.trial_boot import MARK
-
-if TYPE_CHECKING:
-    from rigops.capture.document import Capture, Disk, Gpu, Interface, Limits, P2p, User
 
 Verdict = Literal["same", "better", "worse", "other"]
 T = TypeVar("T")

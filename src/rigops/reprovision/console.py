@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from rigops.concerns.concern import HostRequest
+from rigops.converge.fleet_run import FleetRun
+from rigops.converge.flow import Approver
+from rigops.converge.request import RunOptions
 from rigops.hosts.parallel import Console
-
-if TYPE_CHECKING:
-    from rigops.concerns.concern import HostRequest
-    from rigops.converge.fleet_run import FleetRun
-    from rigops.converge.flow import Approver
-    from rigops.converge.request import RunOptions
-    from rigops.reprovision.trust import Introduction
+from rigops.reprovision.trust import Introduction
 
 
 class ReprovisionConsole(Console, Protocol):

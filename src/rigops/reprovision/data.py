@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from rigops.backup.borg import BorgEngine
 from rigops.backup.btrfs import BtrfsEngine
 from rigops.backup.engine import BackupError, RestoreRequest
+from rigops.backup.engines import Engines
+from rigops.capture.document import Capture
+from rigops.concerns.concern import HostRequest
 from rigops.errors import RigopsError, rigops_error
-from rigops.hosts.access import Chosen
+from rigops.hosts.access import Chosen, HostAccess
 from rigops.hosts.engines import EngineOptions, HostAnswer, ask_engines
 from rigops.reprovision import trust
+from rigops.reprovision.bootstrap import Bootstrap
 from rigops.reprovision.restore import (
     NotRestored,
     PlannedRestore,
@@ -24,21 +28,14 @@ from rigops.reprovision.restore import (
     show_restored,
 )
 from rigops.reprovision.result import DeclinedError
-from rigops.reprovision.root_shell import as_root
+from rigops.reprovision.root_shell import RunAsRoot, as_root
 from rigops.reprovision.state import restored_key
-from rigops.transport import HostKeyPolicy, TransportError
+from rigops.reprovision.trust import Introduction
+from rigops.transport import Connection, HostKeyPolicy, Privilege, TransportError
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
-    from rigops.backup.engines import Engines
-    from rigops.capture.document import Capture
-    from rigops.concerns.concern import HostRequest
-    from rigops.hosts.access import HostAccess
-    from rigops.reprovision.bootstrap import Bootstrap
     from rigops.reprovision.console import ReprovisionConsole
-    from rigops.reprovision.root_shell import RunAsRoot
-    from rigops.reprovision.trust import Introduction
-    from rigops.transport import Connection, Privilege
 
 Value = TypeVar("Value")
 
@@ -214,7 +211,8 @@ def key_files(capture: Capture) -> tuple[str, ...]:
 def has_captured_keys(capture: Capture, run: RunAsRoot) -> bool:
     files = key_files(capture)
     wanted = [one.fingerprint for one in capture.host_keys if one.type in _FILES]
-    return _fingerprints(files, run) == wanted
+    answer = run(["sh", "-c", SHOW, "rigops", *files], _RUN_S)
+    return answer.stdout.decode(errors="replace").split() == wanted
 
 
 def restore_host_keys(
@@ -268,8 +266,3 @@ def introduce_reloaded(
 def _with_public(files: Sequence[str]) -> Iterator[str]:
     for file in files:
         yield from (file, f"{file}.pub")
-
-
-def _fingerprints(files: Sequence[str], run: RunAsRoot) -> list[str]:
-    answer = run(["sh", "-c", SHOW, "rigops", *files], _RUN_S)
-    return answer.stdout.decode(errors="replace").split()

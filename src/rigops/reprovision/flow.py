@@ -9,14 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rigops.capture.document import Capture
+from rigops.catalog import Catalog
+from rigops.concerns.concern import HostRequest
 from rigops.concerns.registry import read as spec_of
 from rigops.converge import flow as converge
 from rigops.converge.errors import host_error
-from rigops.converge.request import RunOptions, Selection
+from rigops.converge.fleet_run import FleetRun
+from rigops.converge.request import RebootWhen, RunOptions, Selection
+from rigops.converge.result import HostResult
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, RigopsError, UsageError, rigops_error
 from rigops.hosts.access import Chosen, HostAccess
 from rigops.hosts.run_records import Beginning, record, record_there
+from rigops.inventory.spec import RigSpec
 from rigops.record import journal
 from rigops.reprovision import state, trust
 from rigops.reprovision.before import choose, explain, trusted_keys
@@ -29,18 +35,11 @@ from rigops.reprovision.now import describe_now
 from rigops.reprovision.result import DeclinedError, ReprovisionResult
 from rigops.reprovision.root_shell import as_root
 from rigops.reprovision.state import StageTime, State
+from rigops.reprovision.trust import Introduction
+from rigops.vault.store import Store
 
 if TYPE_CHECKING:
-    from rigops.capture.document import Capture
-    from rigops.catalog import Catalog
-    from rigops.concerns.concern import HostRequest
-    from rigops.converge.fleet_run import FleetRun
-    from rigops.converge.request import RebootWhen
-    from rigops.converge.result import HostResult
-    from rigops.inventory.spec import RigSpec
     from rigops.reprovision.console import ReprovisionConsole
-    from rigops.reprovision.trust import Introduction
-    from rigops.vault.store import Store
 
 _STAGES: Final = (
     "trust", "bootstrap", "disks", "apply", "restore", "host keys", "verify", "compare",

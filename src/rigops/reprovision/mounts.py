@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from rigops.capture.document import Capture
 from rigops.dataclass import dataclass
 from rigops.errors import rigops_error
+from rigops.reprovision.root_shell import RunAsRoot
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from rigops.capture.document import Capture
-    from rigops.reprovision.root_shell import RunAsRoot
 
 _RUN_S: Final = 120.0
 _KEPT: Final = frozenset({"noatime", "nodev", "nosuid", "noexec"})

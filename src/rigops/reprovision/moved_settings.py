@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rigops.reprovision.compare import ReplacedGpu
+from rigops.reprovision.compare import ReplacedGpu
 
 
 def move_settings(

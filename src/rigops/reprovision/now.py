@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rigops.capture import controller
 from rigops.capture.controller import Passphrase
 from rigops.capture.describe import describe
+from rigops.capture.document import Capture
 from rigops.capture.flow import probe_whole
 from rigops.capture.subject import Subject
+from rigops.catalog import Catalog
+from rigops.concerns.concern import HostRequest
 from rigops.doctor.examined import Examined
 from rigops.errors import REPORT_IT, HostError, rigops_error
-from rigops.hosts.access import Chosen
+from rigops.hosts.access import Chosen, HostAccess
+from rigops.hosts.parallel import Console
 from rigops.probe.package_names import RUN_FILE, is_driver
 from rigops.probe.sections.nvidia_version import SECTION as DRIVER
+from rigops.probe.sections.nvidia_version import NvidiaVersion
 from rigops.probe.sections.packages import SECTION as PACKAGES
-from rigops.probe.snapshot import HostSnapshot
+from rigops.probe.sections.packages import Packages
+from rigops.probe.snapshot import Answer, HostSnapshot
 from rigops.record import journal, lockfile
-
-if TYPE_CHECKING:
-    from rigops.capture.document import Capture
-    from rigops.catalog import Catalog
-    from rigops.concerns.concern import HostRequest
-    from rigops.hosts.access import HostAccess
-    from rigops.hosts.parallel import Console
-    from rigops.probe.sections.nvidia_version import NvidiaVersion
-    from rigops.probe.sections.packages import Packages
-    from rigops.probe.snapshot import Answer
-    from rigops.vault.store import Store
+from rigops.vault.store import Store
 
 
 def describe_now(

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
+from rigops.backup.answer_shape import ProgramResult
 from rigops.backup.engine import RestoreRequest
-from rigops.backup.engines import exactly
+from rigops.backup.engines import Engines, exactly
 from rigops.backup.host.snapshot_names import STORE
+from rigops.capture.document import Capture
 from rigops.dataclass import dataclass
 from rigops.errors import rigops_error
+from rigops.inventory.spec import RigSpec
+from rigops.reprovision.root_shell import RunAsRoot
 from rigops.reprovision.state import restored_key
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from rigops.backup.answer_shape import ProgramResult
-    from rigops.backup.engines import Engines
-    from rigops.capture.document import Capture
-    from rigops.inventory.spec import RigSpec
-    from rigops.reprovision.root_shell import RunAsRoot
 
 _RUN_S: Final = 600.0
 _HEAL: Final = "--heal"

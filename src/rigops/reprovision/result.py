@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from rigops.converge.result import HostResult
 from rigops.dataclass import dataclass
-from rigops.reprovision.compare import overall
-
-if TYPE_CHECKING:
-    from rigops.converge.result import HostResult
-    from rigops.errors import HostError
-    from rigops.reprovision.compare import Compared
-    from rigops.reprovision.state import StageTime
+from rigops.errors import HostError
+from rigops.reprovision.compare import Compared, overall
+from rigops.reprovision.state import StageTime
 
 SCHEMA: Final = "rigops.reprovision/1"
 

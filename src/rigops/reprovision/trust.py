@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Collection
+from typing import Literal
 
 from rigops.dataclass import dataclass
-from rigops.transport import HostKey, HostKeyPolicy, TransportError, fetch_shown_key
+from rigops.transport import HostKey, HostKeyPolicy, Server, Target, TransportError, fetch_shown_key
 from rigops.transport.host_keys import HostKeys
 from rigops.transport.key_files import KnownKey, fingerprint
 from rigops.transport.known_hosts import replace_key
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from rigops.transport import Server, Target
 
 KeyState = Literal["known", "captured", "changed", "unknown"]
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from queue import Empty, Queue
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.transport.clock import Clock, has_ended, start_thread
 from rigops.transport.errors import TransportError
 from rigops.transport.result import Framed, Store
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 _MOST: Final = 64 * 1024  # of its output
 _BRIEFLY_S: Final = 5.0

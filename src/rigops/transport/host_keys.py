@@ -6,16 +6,13 @@ import logging
 import shlex
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
+from rigops.transport.clock import Clock
 from rigops.transport.errors import TransportError
-from rigops.transport.key_files import append, fingerprint, lookup
-
-if TYPE_CHECKING:
-    from rigops.transport.clock import Clock
-    from rigops.transport.key_files import KnownKey
-    from rigops.transport.route import Server
+from rigops.transport.key_files import KnownKey, append, fingerprint, lookup
+from rigops.transport.route import Server
 
 _LOG: Final = logging.getLogger("rigops.transport")
 _ONE_QUESTION: Final = threading.Lock()

@@ -7,15 +7,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import atomic_file
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.transport.key_files import KnownKey, hashed_name, is_named, open_locked, parse_line
-
-if TYPE_CHECKING:
-    from rigops.transport.route import Server
+from rigops.transport.route import Server
 
 _MODE: Final = 0o600
 _PATTERN: Final = b"*?!"

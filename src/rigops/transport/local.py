@@ -7,14 +7,12 @@ import signal
 import subprocess
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Final, cast
+from typing import IO, Final, cast
 
 from rigops.transport.clock import Clock, Watch, has_ended, start_thread
 from rigops.transport.connection import Connection, Execution, pieces
 from rigops.transport.errors import TransportError, timed_out
-
-if TYPE_CHECKING:
-    from rigops.transport.result import Sink
+from rigops.transport.result import Sink
 
 _BLOCK: Final = 256 * 1024
 _GRACE_S: Final = 1.0

@@ -10,22 +10,18 @@ import shlex
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import paramiko
 from paramiko.agent import AgentKey, AgentSSH
 
-from rigops.transport.clock import has_ended, start_thread
+from rigops.transport.clock import Clock, has_ended, start_thread
 from rigops.transport.errors import NeedsProgramError, TransportError
 from rigops.transport.key_files import Identity, fingerprint, read_identity
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from rigops.transport.clock import Clock
-    from rigops.transport.route import Server
+from rigops.transport.route import Server
 
 _SPOKEN: Final = (
     "ssh-ed25519",

@@ -6,13 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from queue import Empty, Queue
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.dataclass import dataclass
-from rigops.transport.result import BEGIN
-
-if TYPE_CHECKING:
-    from rigops.transport.result import Sink
+from rigops.transport.result import BEGIN, Sink
 
 Event = Literal["asked", "begun", "ended"]
 

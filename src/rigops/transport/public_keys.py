@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.transport.clock import Clock
 from rigops.transport.key_files import blob_type, public_blob, read_identity
 from rigops.transport.route import Server, home, resolve
-
-if TYPE_CHECKING:
-    from rigops.transport.target import Target
+from rigops.transport.target import Target
 
 _MOST_BYTES: Final = 64 * 1024
 _AGENT_S: Final = 10.0

@@ -10,15 +10,13 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError, usage_error
+from rigops.transport.clock import Clock
 from rigops.transport.errors import clean, timed_out
 from rigops.transport.target import Target
-
-if TYPE_CHECKING:
-    from rigops.transport.clock import Clock
 
 Settings = dict[str, list[str]]
 

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 import paramiko
 from paramiko.packet import Packetizer
@@ -27,10 +27,8 @@ from rigops.transport.errors import NeedsProgramError, TransportError, clean, ti
 from rigops.transport.host_keys import HostKeyPolicy, HostKeys
 from rigops.transport.known_hosts import HostKey
 from rigops.transport.login import Login, forward_agent
-
-if TYPE_CHECKING:
-    from rigops.transport.result import Sink
-    from rigops.transport.route import Route, Server
+from rigops.transport.result import Sink
+from rigops.transport.route import Route, Server
 
 _KEEPALIVE: Final = 15
 _UNANSWERED_MS: Final = 60_000

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.transport.clock import Clock, Watch
 from rigops.transport.connection import LOST_FIX, STILL_RUNNING, Connection, Execution, command_line
@@ -25,10 +25,7 @@ from rigops.transport.host_keys import HostKeyPolicy, HostKeys, unknown_key
 from rigops.transport.key_files import blob_type, fingerprint, parse_line
 from rigops.transport.known_hosts import HostKey
 from rigops.transport.local import Process, kill_group
-from rigops.transport.route import ssh_program
-
-if TYPE_CHECKING:
-    from rigops.transport.route import Route, Server
+from rigops.transport.route import Route, Server, ssh_program
 
 _SSH_FAILED: Final = 255
 _POLL: Final = 0.02

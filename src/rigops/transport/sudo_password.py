@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.transport.connection import Connection
 from rigops.transport.errors import TransportError, clean
 from rigops.transport.privilege import ASKED, Privilege
-
-if TYPE_CHECKING:
-    from rigops.transport.connection import Connection
-    from rigops.transport.result import ScriptResult
+from rigops.transport.result import ScriptResult
 
 _TRY_S: Final = 60
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from rigops import atomic_file
 from rigops.errors import rigops_error
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rigops.vault.store import Store
+from rigops.vault.store import Store
 
 _MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.atomic_file import SHELL, SHELL_SETTLE, shell_replace
 from rigops.dataclass import dataclass
@@ -23,12 +23,10 @@ from rigops.vault.pinned_set import (
     RECORD,
     RUN_FILE_PREFIX,
     PinnedPackage,
+    PinnedSet,
     document,
     stanzas,
 )
-
-if TYPE_CHECKING:
-    from rigops.vault.pinned_set import PinnedSet
 
 MOST_BYTES: Final = 4 * 10**9  # of a driver's packages; real ones have a quarter of that at most
 _SPARE: Final = 256 * 1024  # KiB that stay free

@@ -13,17 +13,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from rigops import json_fields
 from rigops.catalog.model import ModuleFlavor
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.json_dataclass import NAME, Time, from_json, to_json
+from rigops.json_fields import Fields
 from rigops.probe.package_names import RUN_FILE, is_driver
-
-if TYPE_CHECKING:
-    from rigops.json_fields import Fields
 
 FOLDER: Final = "/var/lib/rigops/vault"
 RECORD: Final = f"{FOLDER}/vault.json"

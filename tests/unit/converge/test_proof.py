@@ -17,7 +17,7 @@ from rigops.hostside.p2p.verdict import HIGHEST
 from rigops.preflight.found import HostFound, PairFound
 from rigops.preflight.results import passed
 from rigops.probe.sections.nvidia_version import NvidiaVersion
-from rigops.probe.sections.own_modules import OwnModules
+from rigops.probe.sections.own_modules import ARGUMENT, OwnModules
 from rigops.probe.sections.proc_cmdline import CommandLine
 from rigops.probe.sections.rigops_state import RigopsState
 from rigops.probe.sections.uname import Uname
@@ -156,7 +156,7 @@ def test_a_card_that_answers_nothing_on_the_bus_is_seen_by_every_plan() -> None:
 
 
 def test_modules_that_fail_a_required_proof_are_given_up_unless_they_were_proven_before() -> None:
-    own = replace(now(), modules=f"own:{'a' * 64}", build_id="ab" * 20)
+    own = replace(now(line=f"ro {ARGUMENT}"), modules=f"own:{'a' * 64}", build_id="ab" * 20)
     ended: list[tuple[str, dict[str, object]]] = []
     fake: Any = SimpleNamespace(
         trial_options=lambda **words: words,

@@ -101,4 +101,4 @@ def test_where_it_is_not_declared_it_is_skipped_and_where_it_is_its_absence_is_a
 
 
 def test_the_record_is_that_of_the_concern() -> None:
-    assert record.PATH in {one.path for one in MONITORING.records()}
+    assert record.PATH in {one.path for one in MONITORING.records}

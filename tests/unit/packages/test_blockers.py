@@ -40,6 +40,14 @@ def test_a_refusal_is_said_with_what_helps(name: str, reason: str) -> None:
     assert (why(name) or "").startswith(reason)
 
 
+def test_a_package_that_ends_in_a_plus_is_named_whole() -> None:
+    said = Simulated(errors=("Unable to locate package g+",), has_lists=True)
+
+    reason = blocker(PackageRequest({"g++": None}), EMPTY, said, ()) or ""
+
+    assert reason.startswith("apt knows no package g++: ")
+
+
 def test_packages_of_one_version_are_named_together() -> None:
     reason = why("driver-in-another-version") or ""
 

@@ -29,7 +29,7 @@ def test_safe_is_a_head_and_what_has_to_stay() -> None:
         "rig  SAFE TO WIPE  driver 535.261.03, 2 GPUs",
         "  info    in no backup, on other disks, which have to stay: /srv/models, /scratch, /nas",
         "  10 ok, 5 info    All: rigops capture -v",
-        "  If somebody broke into it, trust neither its packages nor its backups.",
+        "  If there was a break-in, trust neither its packages nor its backups.",
         "  Stored in /vault/captures/rig/x",
     ]
 

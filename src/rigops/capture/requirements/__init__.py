@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.capture.document import Requirement
 from rigops.capture.requirements.backups import judge_backups
 from rigops.capture.requirements.places import judge_coverage, judge_disks
 from rigops.capture.requirements.proven_state import (
@@ -15,10 +16,7 @@ from rigops.capture.requirements.proven_state import (
     judge_vault,
 )
 from rigops.capture.requirements.secrets import judge_host_keys, judge_key, judge_passphrase
-
-if TYPE_CHECKING:
-    from rigops.capture.document import Requirement
-    from rigops.capture.subject import Subject
+from rigops.capture.subject import Subject
 
 _GRAVEST: Final = ("fail", "unknown", "warn", "ok", "info", "skipped")
 

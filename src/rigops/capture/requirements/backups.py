@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rigops.backup.utc import utc_text
+from rigops.capture.document import Requirement
 from rigops.capture.requirements.outcomes import by_age, by_state, failed, unknown
-from rigops.capture.subject import state_line
+from rigops.capture.subject import Subject, state_line
 from rigops.concerns.borg import record as borg_record
 from rigops.concerns.borg.decide import find_watched
 from rigops.concerns.borg.decide import read_back as borg_settings
+from rigops.concerns.borg.record import BorgState, Outcome
 from rigops.concerns.borg.state import REPOSITORY, judge_borg, judge_watched
 from rigops.concerns.snapshots import record as snapshots_record
 from rigops.concerns.snapshots.decide import read_back as snapshot_settings
 from rigops.concerns.snapshots.state import TARGET, judge_snapshots
 from rigops.concerns.state import FAILING
 from rigops.doctor.views.copies import moment
+from rigops.inventory.spec.model import Borg, Snapshots
 from rigops.probe.sections.backups import SECTION as BACKUPS
-
-if TYPE_CHECKING:
-    from rigops.capture.document import Requirement
-    from rigops.capture.subject import Subject
-    from rigops.concerns.borg.record import BorgState, Outcome
-    from rigops.inventory.spec.model import Borg, Snapshots
 
 _NOT_COLLECTED = "the records of rigops were not collected whole"
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from rigops.backup.ages import judge_age, span
 from rigops.backup.utc import read_utc
 from rigops.capture.document import Requirement
-from rigops.capture.subject import state_line
-from rigops.concerns.state import AS_DECLARED, FAILING, UNKNOWN
+from rigops.capture.subject import Subject, state_line
+from rigops.concerns.state import AS_DECLARED, FAILING, UNKNOWN, State
 from rigops.doctor.finding import HOST, Evidence
 from rigops.doctor.views.copies import moment
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-
-if TYPE_CHECKING:
-    from rigops.capture.subject import Subject
-    from rigops.concerns.state import State
 
 
 def by_age(subject: Subject, name: str, what: str, at: str, fix: str) -> Requirement:

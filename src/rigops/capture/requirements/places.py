@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from rigops.capture.block_devices import BOOT_FOLDERS
+from rigops.capture.block_devices import BOOT_FOLDERS, Placed
 from rigops.capture.document import BackedUp, Requirement
 from rigops.capture.requirements.outcomes import failed, ok
+from rigops.capture.subject import Subject
 from rigops.concerns.borg.decide import local_path
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
-from rigops.probe.mounts import is_within
+from rigops.probe.mounts import Mount, is_within
 from rigops.probe.sections.identity import SECTION as IDENTITY
 from rigops.probe.sections.storage import SECTION as STORAGE
-
-if TYPE_CHECKING:
-    from rigops.capture.block_devices import Placed
-    from rigops.capture.subject import Subject
-    from rigops.probe.mounts import Mount
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LOOPBACK: Final = re.compile(r"localhost|127\.[0-9.]+|::1")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.capture.document import Requirement
 from rigops.capture.requirements.outcomes import failed, ok, unknown
-from rigops.capture.subject import state_line
+from rigops.capture.subject import Subject, state_line
+from rigops.doctor.card import Card
 from rigops.doctor.finding import Evidence
 from rigops.doctor.views.proof import last_proof
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -16,10 +17,6 @@ from rigops.probe.sections.pci import SECTION as PCI
 from rigops.record import lockfile
 from rigops.record.journal import BEGUN, PYINFRA
 from rigops.vault.store import amount
-
-if TYPE_CHECKING:
-    from rigops.capture.subject import Subject
-    from rigops.doctor.card import Card
 
 _CONVERGED: Final = frozenset({"converged", "changed"})
 _UNVERIFIED: Final = frozenset({"release", PYINFRA})

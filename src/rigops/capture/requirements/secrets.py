@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.capture.document import Requirement
 from rigops.capture.requirements.outcomes import failed, ok
-from rigops.capture.subject import state_line
+from rigops.capture.subject import Subject, state_line
 from rigops.doctor.finding import Evidence
 
-if TYPE_CHECKING:
-    from rigops.capture.subject import Subject
-
-_SHORT: Final = 12
 _NO_BORG: Final = "borg is not declared, or not managed by rigops"
 
 

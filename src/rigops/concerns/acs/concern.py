@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from rigops.concerns.acs.state import RECORD, SCHEMA
 from rigops.concerns.concern import Concern, HostRecord, States, of_schema
+from rigops.concerns.state import State
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.scalars import word_key
+from rigops.probe.section import Section
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.concerns.state import State
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
     from rigops.plan.change import Change
-    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
 NAME: Final = "acs"
@@ -47,19 +48,6 @@ def _states(spec: RigSpec, snapshot: HostSnapshot, _: Catalog) -> Sequence[State
     return decide.states(spec.acs_redirect, snapshot)
 
 
-def _records() -> tuple[HostRecord, ...]:
-    from rigops.concerns.acs.state import RECORD, SCHEMA
-
-    return (
-        HostRecord(
-            RECORD,
-            "ACS redirection that was cleared comes back with the next reboot only",
-            of_schema(SCHEMA),
-            "reboot the host",
-        ),
-    )
-
-
 def _is_another_path(change: Change) -> bool:
     """Ports between the cards are no part of the state that a proof is recorded for."""
     return change.kind == "setting"
@@ -70,7 +58,14 @@ ACS: Final = Concern(
     keys=(word_key("acs_redirect", "keep", "off"),),
     deploy=_deploy,
     facts=_facts,
-    records=_records,
+    records=(
+        HostRecord(
+            RECORD,
+            "ACS redirection that was cleared comes back with the next reboot only",
+            of_schema(SCHEMA),
+            "reboot the host",
+        ),
+    ),
     states=States(needs=_needs, judge=_states),
     asks_for_proof=_is_another_path,
 )

@@ -7,21 +7,20 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
+from rigops.catalog import Catalog
 from rigops.concerns.acs.state import RECORD, SCHEMA, AcsPorts, Port, judge_ports, word_of
 from rigops.concerns.preconditions.firmware import in_the_bios
-from rigops.concerns.state import REFUSED
+from rigops.concerns.state import REFUSED, State
 from rigops.errors import RigopsError
 from rigops.probe.pcie_routes import redirects, route_to
 from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.boot import Boot
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.concerns.state import State
-    from rigops.probe.sections.boot import Boot
     from rigops.probe.sections.firmware import Firmware
     from rigops.probe.snapshot import HostSnapshot
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyinfra.context import host
 
@@ -18,9 +18,10 @@ from rigops.concerns.acs.state import AcsPorts, Port, judge_ports
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.live_settings import LiveSettings, settings_live, settings_undone
 from rigops.concerns.preconditions import card_users, guards
-from rigops.concerns.state import NOT_HERE, REFUSED
+from rigops.concerns.state import NOT_HERE, REFUSED, State
 from rigops.facts.sections import Boot, Firmware, Processes, RigopsState, SectionFact
 from rigops.hostside.packing import installed_at, pack
+from rigops.inventory.spec.model import AcsRedirect
 from rigops.ownership.owned_files import owned_program, owned_unit, undo_undeclared
 from rigops.ownership.ownership import Ownership
 from rigops.plan.commands import blockers
@@ -29,11 +30,6 @@ from rigops.probe.section import Section
 from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.text import single
 from rigops.rendering import render
-
-if TYPE_CHECKING:
-    from rigops.concerns.state import State
-    from rigops.inventory.spec.model import AcsRedirect
-
 
 CONCERN: Final = "acs"  # and the host-side program that finds, clears and restores the ports
 UNIT: Final = "rigops-acs.service"

@@ -6,13 +6,10 @@ A port is as the program on the host prints it, or as lspci does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops.concerns.state import AS_DECLARED, DIFFERS, LEFT_OVER, NOT_HERE, REFUSED, State
+from rigops.concerns.state import AS_DECLARED, DIFFERS, LEFT_OVER, NOT_HERE, REFUSED, State, Status
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from rigops.concerns.state import Status
 
 CHECK: Final = "acs.path"
 RECORD: Final = "/var/lib/rigops/acs.json"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.base.decide import NCCL_CONF
 from rigops.concerns.concern import Concern
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.machine import limits, nccl
 from rigops.inventory.spec.scalars import Key
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:

@@ -17,6 +17,7 @@ from rigops.concerns.base import limits
 from rigops.concerns.base.limits import MADE, LimitPlan, PlannedFile, as_bytes, others
 from rigops.dataclass import dataclass
 from rigops.numbers import whole
+from rigops.probe.sections.rigops_state import OwnedUnit
 from rigops.rendering import render
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from rigops.inventory.spec.model import Limits
     from rigops.probe.mounts import Mount
     from rigops.probe.sections import limits as section
-    from rigops.probe.sections.rigops_state import OwnedUnit
 
 LOGIND: Final = "/etc/systemd/logind.conf.d/90-rigops.conf"
 # SIGHUP makes it read its settings again; sessions stay. systemd 252 has no reload for it.

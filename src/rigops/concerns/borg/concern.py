@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.borg import NAME, record
 from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.hostside.packing import installed_at
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.scalars import Key
 from rigops.inventory.spec.storage import borg
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 
 def _is_managed(spec: RigSpec) -> bool:
@@ -38,29 +39,10 @@ def _deploy(spec: RigSpec) -> None:
 
 def _self_check(spec: RigSpec) -> Sequence[str]:
     from rigops.concerns.borg.decide import watch_check
-    from rigops.hostside.packing import installed_at
 
     if spec.borg is not None and not spec.borg.managed:
         return watch_check()
     return (installed_at(NAME), "check") if _is_managed(spec) else ()
-
-
-def _records() -> tuple[HostRecord, ...]:
-    return (
-        HostRecord(
-            record.PATH,
-            "how old the newest backup is, and whether it was checked, is unknown until the next "
-            "run",
-            of_schema(record.SCHEMA),
-            "remove it; the next run of rigops-borg writes a new one",
-        ),
-        HostRecord(
-            record.KEY_PATH,
-            "whether the key of the repository was exported is unknown",
-            of_schema(record.KEY_SCHEMA),
-            "remove it; the next apply exports the key again",
-        ),
-    )
 
 
 BORG: Final = Concern(
@@ -82,6 +64,20 @@ BORG: Final = Concern(
     deploy=_deploy,
     facts=_facts,
     keys_made=("*/rigops/borg_key",),
-    records=_records,
+    records=(
+        HostRecord(
+            record.PATH,
+            "how old the newest backup is, and whether it was checked, is unknown until the next "
+            "run",
+            of_schema(record.SCHEMA),
+            "remove it; the next run of rigops-borg writes a new one",
+        ),
+        HostRecord(
+            record.KEY_PATH,
+            "whether the key of the repository was exported is unknown",
+            of_schema(record.KEY_SCHEMA),
+            "remove it; the next apply exports the key again",
+        ),
+    ),
     self_check=_self_check,
 )

@@ -9,6 +9,7 @@ from rigops.backup.borg_host import CREDENTIAL, CREDENTIAL_NAME, PASSPHRASE
 from rigops.concerns.borg.record import PUBLIC_KEY
 from rigops.dataclass import dataclass
 from rigops.facts.sections import SectionFact
+from rigops.probe.mounts import unescaped
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines, matches
 
@@ -25,7 +26,6 @@ _BORG = re.compile(r"borg ([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
 _SYSTEMD = re.compile(r"systemd ([0-9]{3,4})\b")
 _SECRET = re.compile(r"(?P<status>[0-7]{3,4} 0:0) (?P<path>/.*)")
 _MOUNT = re.compile(r"\S+ \S+ (?P<device>\S+) \S+ (?P<target>\S+) .*? - (?P<kind>\S+) .*")
-_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def parse(text: str) -> BorgHost:
         systemd=int(systemd[1]) if systemd else None,
         tools=frozenset(one.rpartition("/")[2] for one in lines(found.get(TOOLS, ""))),
         mounts=tuple(
-            Mount(_plain(one["target"]), one["device"], one["kind"])
+            Mount(unescaped(one["target"]), one["device"], one["kind"])
             for one in matches(_MOUNT, lines(found.get(MOUNTS, "")))[0]
         ),
         secrets=frozenset(
@@ -78,10 +78,6 @@ def parse(text: str) -> BorgHost:
         others=tuple(one for one in lines(found.get(OTHERS, "")) if one.startswith("/")),
         public_key=next((one for one in lines(found.get(PUBLIC_KEY, "")) if one.strip()), ""),
     )
-
-
-def _plain(name: str) -> str:
-    return _ESCAPED.sub(lambda one: chr(int(one[1], 8)), name)
 
 
 # The content of a secret is read by nobody: a credential is decrypted into nothing.

@@ -7,8 +7,11 @@ from collections.abc import Generator, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
+from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import QuoteString, StringCommand
+from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
+from pyinfra.api.state import State
 from pyinfra.connectors.util import CommandOutput, OutputLine
 from pyinfra.context import host
 
@@ -23,7 +26,7 @@ from rigops.concerns.borg.passphrase_command import (
     AskPassphraseCommand,
     StorePassphraseCommand,
 )
-from rigops.concerns.borg.record import KEY, PUBLIC_KEY
+from rigops.concerns.borg.record import KEY, PUBLIC_KEY, BorgState, ExportedKey
 from rigops.errors import RigopsError
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at
@@ -55,11 +58,6 @@ from rigops.vault.borg_keys import has_key, put_key
 from rigops.vault.store import Store
 
 if TYPE_CHECKING:
-    from pyinfra.api.arguments import ConnectorArguments
-    from pyinfra.api.host import Host
-    from pyinfra.api.state import State
-
-    from rigops.concerns.borg.record import BorgState, ExportedKey
     from rigops.inventory.spec.model import Borg
 
 PROGRAM: Final = installed_at(CONCERN)

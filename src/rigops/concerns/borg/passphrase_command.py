@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import QuoteString, StringCommand
+from pyinfra.api.host import Host
+from pyinfra.api.state import State
 from pyinfra.connectors.util import CommandOutput
 
 from rigops.concerns.borg.decide import passphrase_written
 from rigops.concerns.borg.passphrase import read_passphrase
 from rigops.dataclass import dataclass
 from rigops.plan.context import provide, provided
-
-if TYPE_CHECKING:
-    from pyinfra.api.arguments import ConnectorArguments
-    from pyinfra.api.host import Host
-    from pyinfra.api.state import State
 
 _REPOSITORY_S: Final = 600
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from rigops import json_dataclass
 from rigops.backup.borg_host import STATE_FILE
 from rigops.dataclass import dataclass
 from rigops.json_dataclass import Time, from_json
+from rigops.json_fields import Fields
 from rigops.probe.sections.rigops_state import STATE
-
-if TYPE_CHECKING:
-    from rigops.json_fields import Fields
 
 KEY: Final = "/etc/rigops/borg_key"  # made on the host, and never leaves it
 PUBLIC_KEY: Final = f"{KEY}.pub"

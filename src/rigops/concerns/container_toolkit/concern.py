@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, States
 from rigops.concerns.container_toolkit import NAME
+from rigops.concerns.state import State
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.faults import refuse
 from rigops.inventory.spec.scalars import Key
+from rigops.probe.section import Section
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.concerns.state import State
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
 _VERSION: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){2}")

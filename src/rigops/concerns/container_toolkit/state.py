@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import find_toolkit
+from rigops.catalog import Catalog, find_toolkit
+from rigops.catalog.model import ContainerToolkit
 from rigops.concerns.container_toolkit import NAME
-from rigops.concerns.state import AS_DECLARED, DIFFERS, LEFT_OVER, REFUSED, UNKNOWN, State
+from rigops.concerns.state import AS_DECLARED, DIFFERS, LEFT_OVER, REFUSED, UNKNOWN, State, Status
 from rigops.errors import RigopsError
 from rigops.packages.dpkg import upstream
 from rigops.packages.records import Holds
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import ContainerToolkit
-    from rigops.concerns.state import Status
     from rigops.probe.sections.packages import Package, Packages
 
 CHECK: Final = "container.toolkit"

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 from rigops.concerns.concern import Concern, HostRecord, States, of_schema
 from rigops.concerns.cpu_tuning import NAME
 from rigops.concerns.cpu_tuning.state import CHECK, RECORD, SCHEMA, Declared
+from rigops.concerns.state import State
+from rigops.hostside.packing import installed_at
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.machine import cpu_max_freq
 from rigops.inventory.spec.scalars import Key, word_key
+from rigops.probe.section import Section
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.concerns.state import State
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
 
@@ -58,21 +59,8 @@ def _states(spec: RigSpec, snapshot: HostSnapshot, _: Catalog) -> Sequence[State
 
 
 def _self_check(spec: RigSpec) -> Sequence[str]:
-    from rigops.hostside.packing import installed_at
-
     declared = Declared(spec.cpu_governor, spec.cpu_max_freq)
     return () if declared == Declared() else (installed_at(NAME), "check", *declared.words)
-
-
-def _records() -> tuple[HostRecord, ...]:
-    return (
-        HostRecord(
-            RECORD,
-            "the governor and limit that the CPU had before come back with the next reboot only",
-            of_schema(SCHEMA),
-            "reboot the host",
-        ),
-    )
 
 
 CPU_TUNING: Final = Concern(
@@ -88,7 +76,14 @@ CPU_TUNING: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    records=_records,
+    records=(
+        HostRecord(
+            RECORD,
+            "the governor and limit that the CPU had before come back with the next reboot only",
+            of_schema(SCHEMA),
+            "reboot the host",
+        ),
+    ),
     states=States(needs=_needs, judge=_states, checks={CHECK: _EXPLANATION}),
     self_check=_self_check,
 )

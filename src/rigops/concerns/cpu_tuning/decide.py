@@ -20,11 +20,11 @@ from rigops.concerns.cpu_tuning.state import (
 from rigops.concerns.state import AS_DECLARED, LEFT_OVER, NOT_HERE, UNKNOWN, State
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.cpufreq import SECTION as CPUFREQ
+from rigops.probe.sections.cpufreq import CpuFreq, Policy
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.probe.sections.units import Units
 
 if TYPE_CHECKING:
-    from rigops.probe.sections.cpufreq import CpuFreq, Policy
-    from rigops.probe.sections.units import Units
     from rigops.probe.snapshot import HostSnapshot
 
 # The probe asks for these units by name.

@@ -16,7 +16,7 @@ from rigops.concerns.cpu_tuning import NAME as CONCERN
 from rigops.concerns.cpu_tuning import decide
 from rigops.concerns.cpu_tuning.state import Declared
 from rigops.concerns.live_settings import LiveSettings, settings_live, settings_undone
-from rigops.concerns.state import REFUSED, UNKNOWN
+from rigops.concerns.state import REFUSED, UNKNOWN, State
 from rigops.facts.sections import Boot, CpuFreq, RigopsState, Units
 from rigops.hostside.packing import installed_at
 from rigops.ownership.owned_files import owned_program, owned_unit, undo_undeclared
@@ -27,7 +27,6 @@ from rigops.probe.sections.rigops_state import STATE
 from rigops.rendering import render
 
 if TYPE_CHECKING:
-    from rigops.concerns.state import State
     from rigops.inventory.spec.model import Governor
 
 UNIT: Final = "rigops-cpu-tuning.service"

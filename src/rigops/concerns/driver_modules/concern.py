@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
-from rigops.concerns.driver_modules import NAME
+from rigops.concerns.driver_modules import NAME, record
+from rigops.hostside.packing import installed_at
 from rigops.inventory.spec.scalars import Key, text
 
 if TYPE_CHECKING:
@@ -29,19 +30,6 @@ def _deploy(spec: RigSpec) -> None:
     driver_modules(spec)
 
 
-def _records() -> tuple[HostRecord, ...]:
-    from rigops.concerns.driver_modules import record
-
-    return (
-        HostRecord(
-            record.PATH,
-            "modules of your own that failed are tried again",
-            of_schema(record.SCHEMA),
-            f"sudo rm {record.PATH}",
-        ),
-    )
-
-
 def _provide(request: HostRequest) -> object:
     from rigops.concerns.driver_modules.after_proof import stored
 
@@ -61,18 +49,18 @@ def _reboot_reasons(spec: RigSpec) -> Iterator[str]:
         yield from reboot_reasons(spec)
 
 
-def _self_check(spec: RigSpec) -> Sequence[str]:
-    from rigops.hostside.packing import installed_at
-
-    return (installed_at("own_modules"), "check") if spec.driver_modules is not None else ()
-
-
 def _trial_failure(arguments: Collection[str], facts: Mapping[type[Any], Any]) -> str:
     from rigops.concerns.driver_modules.decide import not_loaded
     from rigops.facts.sections import OwnModules
     from rigops.probe.sections.own_modules import ARGUMENT
 
     return not_loaded(facts.get(OwnModules)) if ARGUMENT in arguments else ""
+
+
+def _failed_proof(arguments: Collection[str]) -> str:
+    from rigops.probe.sections.own_modules import ARGUMENT
+
+    return "preflight failed with modules of your own" if ARGUMENT in arguments else ""
 
 
 DRIVER_MODULES: Final = Concern(
@@ -88,10 +76,20 @@ DRIVER_MODULES: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    records=_records,
+    records=(
+        HostRecord(
+            record.PATH,
+            "modules of your own that failed are tried again",
+            of_schema(record.SCHEMA),
+            f"sudo rm {record.PATH}",
+        ),
+    ),
     reboot_reasons=_reboot_reasons,
-    self_check=_self_check,
+    self_check=lambda spec: (
+        (installed_at("own_modules"), "check") if spec.driver_modules is not None else ()
+    ),
     trial_failure=_trial_failure,
+    failed_proof=_failed_proof,
     provide=_provide,
     keep=_keep,
 )

@@ -160,8 +160,8 @@ def wanted_argument(spec: RigSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def reboot_reasons(spec: RigSpec) -> Iterator[str]:
-    wanted, anew = wanted_argument(spec)
-    if not wanted or not anew or ARGUMENT not in host.get_fact(CommandLine).arguments:
+    wanted, again = wanted_argument(spec)
+    if not wanted or not again or ARGUMENT not in host.get_fact(CommandLine).arguments:
         return  # before the argument, kernel_args has the reason
     there = host.get_fact(OwnModules)
     if there.chosen == "own":

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, States
 from rigops.concerns.gpu_tuning import NAME, record
+from rigops.concerns.state import State
+from rigops.hostside.packing import installed_at
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.gpu import CLOCKS_EXAMPLE, clocks, per_gpu, power_limit
 from rigops.inventory.spec.scalars import Key, boolean
+from rigops.probe.section import Section
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.concerns.state import State
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
 
@@ -51,23 +52,6 @@ def _states(spec: RigSpec, snapshot: HostSnapshot, catalog: Catalog) -> Sequence
     return decide.states(spec, snapshot, catalog)
 
 
-def _self_check(spec: RigSpec) -> Sequence[str]:
-    from rigops.hostside.packing import installed_at
-
-    return (installed_at(NAME), "check") if _is_declared(spec) else ()
-
-
-def _records() -> tuple[HostRecord, ...]:
-    return (
-        HostRecord(
-            record.PATH,
-            "settings of the cards that are undeclared end with the next reboot only",
-            record.parse,
-            "reboot the host",
-        ),
-    )
-
-
 GPU_TUNING: Final = Concern(
     name=NAME,
     keys=(
@@ -91,7 +75,14 @@ GPU_TUNING: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    records=_records,
+    records=(
+        HostRecord(
+            record.PATH,
+            "settings of the cards that are undeclared end with the next reboot only",
+            record.parse,
+            "reboot the host",
+        ),
+    ),
     states=States(needs=_needs, judge=_states),
-    self_check=_self_check,
+    self_check=lambda spec: (installed_at(NAME), "check") if _is_declared(spec) else (),
 )

@@ -6,27 +6,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from rigops.catalog import find_gpu
-from rigops.catalog.model import ARCHITECTURES
+from rigops.catalog import Catalog, find_gpu
+from rigops.catalog.model import ARCHITECTURES, Gpu
 from rigops.concerns.gpu_tuning import record
 from rigops.concerns.gpu_tuning.state import WORDS, Lowered, Shown, Wanted, judge_cards, state_of
 from rigops.concerns.state import LEFT_OVER, REFUSED, State
 from rigops.concerns.thermal_guard import record as guard
 from rigops.dataclass import dataclass
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.choice import GpuIdentity, choose, uuids_of, without_a_card
-from rigops.probe.lost_cards import ADVICE, lost_cards, sentence
+from rigops.inventory.spec.model import PerGpu, PowerLimit
+from rigops.probe.lost_cards import ADVICE, LostCard, lost_cards, sentence
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.pci import Pci
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.probe.smi.report import SmiGpu, SmiReport
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import Gpu
-    from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.model import PerGpu, PowerLimit
-    from rigops.probe.lost_cards import LostCard
-    from rigops.probe.sections.pci import Pci
-    from rigops.probe.smi.report import SmiGpu, SmiReport
     from rigops.probe.snapshot import HostSnapshot
 
 Value = TypeVar("Value")

@@ -9,19 +9,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyinfra.context import host
 
 from rigops.concerns.concern import InventorySpecs
 from rigops.concerns.gpu_tuning import NAME as CONCERN
 from rigops.concerns.gpu_tuning import decide, power_budget
+from rigops.concerns.gpu_tuning.decide import TunedCard
 from rigops.concerns.gpu_tuning.state import WORDS, Wanted
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.live_settings import LiveSettings, settings_live, settings_undone
 from rigops.concerns.nvidia_driver import NAME as DRIVER
 from rigops.concerns.preconditions import rivals
-from rigops.concerns.state import UNKNOWN
+from rigops.concerns.state import UNKNOWN, State
 from rigops.facts.sections import Boot, Pci, RigopsState, Smi, Units
 from rigops.hostside.packing import installed_at
 from rigops.inventory.spec import RigSpec
@@ -35,15 +36,10 @@ from rigops.plan.context import (
     provided,
     warning,
 )
-from rigops.power import Neighbors, sharing
+from rigops.power import KnownCard, Neighbors, sharing
 from rigops.probe.lost_cards import LostCards
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
-
-if TYPE_CHECKING:
-    from rigops.concerns.gpu_tuning.decide import TunedCard
-    from rigops.concerns.state import State
-    from rigops.power import KnownCard
 
 PROGRAM: Final = installed_at(CONCERN)
 TABLE: Final = "/etc/rigops/gpu_tuning"

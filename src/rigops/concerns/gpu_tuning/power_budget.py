@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from rigops.catalog import find_gpu
+from rigops.catalog import Catalog, find_gpu
+from rigops.concerns.gpu_tuning.decide import TunedCard
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.choice import GpuIdentity
-from rigops.power import Feeds, HostPower, KnownCard, describe_excess, loads_of, odd_breaker
-
-if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.concerns.gpu_tuning.decide import TunedCard
-    from rigops.inventory.spec import RigSpec
-    from rigops.power import Share
-    from rigops.probe.sections.pci import Pci
+from rigops.power import Feeds, HostPower, KnownCard, Share, describe_excess, loads_of, odd_breaker
+from rigops.probe.sections.pci import Pci
 
 
 def odd_breakers(spec: RigSpec) -> Iterator[str]:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.kernel_args.bootloader import grub, grub_menu
-from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
+from rigops.concerns.kernel_args.bootloader.choice import Blocker, Configuration, configuration_of
 from rigops.dataclass import dataclass
 from rigops.ownership.file_work import Effect, replaced
-from rigops.ownership.ownership import WantedFile, digest
+from rigops.ownership.ownership import Ownership, WantedFile, digest
 from rigops.plan.change import Change
-from rigops.probe.sections.rigops_state import Present
-
-if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.bootloader.choice import Configuration
-    from rigops.ownership.ownership import Ownership
-    from rigops.probe.boot_files import Files
-    from rigops.probe.sections.bootloader import Bootloader, MenuEntry
-    from rigops.probe.sections.rigops_state import RigopsState
-    from rigops.record.kernel_arguments import Arguments
+from rigops.probe.boot_files import Files
+from rigops.probe.sections.bootloader import Bootloader, MenuEntry
+from rigops.probe.sections.rigops_state import Present, RigopsState
+from rigops.record.kernel_arguments import Arguments
 
 CONCERN: Final = "kernel_args"
 COMMAND_LINE: Final = "kernel command line"

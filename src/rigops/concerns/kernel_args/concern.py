@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.machine import kernel_argument
 from rigops.inventory.spec.scalars import Key, list_of, word_key
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
@@ -13,7 +14,6 @@ from rigops.record.kernel_arguments import LEAVING_SCHEMA, UNREADABLE_FIX, parse
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 NAME: Final = "kernel_args"
 
@@ -29,12 +29,12 @@ def _deploy(spec: RigSpec) -> None:
     from rigops.concerns.kernel_args.operations import kernel_args
     from rigops.concerns.preconditions import guards
 
-    wanted, anew = _wanted(spec)
+    wanted, again = _wanted(spec)
     arguments_can_count(name="Arguments that count", concern=NAME, wanted=wanted)
     kernel_args(
         name="Kernel arguments",
         wanted=wanted,
-        anew=anew,
+        again=again,
         declared=spec.kernel_args is not None or spec.driver_modules is not None,
         trial=spec.kernel_trial or "required",
     )
@@ -56,26 +56,8 @@ def _wanted(spec: RigSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     from rigops.concerns.driver_modules.operations import wanted_argument
     from rigops.concerns.kernel_args.guards import not_undone
 
-    own, anew = wanted_argument(spec)
-    return tuple(dict.fromkeys((*(spec.kernel_args or ()), *not_undone(spec), *own))), anew
-
-
-def _records() -> tuple[HostRecord, ...]:
-    return (
-        HostRecord(
-            ARGUMENTS,
-            "kernel arguments are neither added nor removed",
-            parse_arguments,
-            UNREADABLE_FIX,
-            is_refused=True,
-        ),
-        HostRecord(
-            LEAVING,
-            "the arguments that leave with the next reboot are not known",
-            of_schema(LEAVING_SCHEMA),
-            "reboot the host",
-        ),
-    )
+    own, again = wanted_argument(spec)
+    return tuple(dict.fromkeys((*(spec.kernel_args or ()), *not_undone(spec), *own))), again
 
 
 def _reboot_reasons(spec: RigSpec) -> Iterator[str]:
@@ -99,6 +81,20 @@ KERNEL_ARGS: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    records=_records,
+    records=(
+        HostRecord(
+            ARGUMENTS,
+            "kernel arguments are neither added nor removed",
+            parse_arguments,
+            UNREADABLE_FIX,
+            is_refused=True,
+        ),
+        HostRecord(
+            LEAVING,
+            "the arguments that leave with the next reboot are not known",
+            of_schema(LEAVING_SCHEMA),
+            "reboot the host",
+        ),
+    ),
     reboot_reasons=_reboot_reasons,
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
 
+from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
@@ -17,6 +17,7 @@ from rigops.concerns.preconditions import card_users, firmware
 from rigops.concerns.preconditions.guards import has_firmware_menus
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, Bootloader, CommandLine, Firmware, Pci, RigopsState
+from rigops.inventory.spec import RigSpec
 from rigops.ownership.ownership import Ownership
 from rigops.plan.commands import blocked
 from rigops.plan.context import is_undone, may_undo
@@ -24,11 +25,6 @@ from rigops.probe.sections.own_modules import ARGUMENT as OWN_MODULES
 from rigops.probe.sections.own_modules import MODPROBE_FILE
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
 from rigops.record.kernel_arguments import read_leaving
-
-if TYPE_CHECKING:
-    from pyinfra.api.command import StringCommand
-
-    from rigops.inventory.spec import RigSpec
 
 
 @operation()

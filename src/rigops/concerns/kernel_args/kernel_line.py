@@ -8,19 +8,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.catalog import Catalog
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.preconditions.firmware import in_the_bios
 from rigops.concerns.preconditions.words import listed, shortened
 from rigops.dataclass import dataclass
 from rigops.probe import kernel_arguments as arguments
+from rigops.probe.sections.firmware import Firmware
 from rigops.probe.text import assignments
-
-if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.probe.sections.firmware import Firmware
-
 
 TUNED: Final = "/etc/tuned/bootcmdline"
 _TRANSLATION: Final = ("iommu=nopt", "iommu.passthrough=0", "iommu.passthrough=off")

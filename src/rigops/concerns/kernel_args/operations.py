@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
-from rigops.concerns.kernel_args.boot_places import COMMAND_LINE, CONCERN, place_of, with_menu_of
+from rigops.concerns.kernel_args.boot_places import (
+    COMMAND_LINE,
+    CONCERN,
+    BootPlace,
+    Part,
+    place_of,
+    with_menu_of,
+)
 from rigops.concerns.kernel_args.bootloader.choice import Blocker
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.concerns.kernel_args.trial_boot import conditions
-from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE, NoTrial
+from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE, NoTrial, Trial
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
@@ -26,6 +34,7 @@ from rigops.ownership.ownership import Ownership, WantedFile, digest, reconcile
 from rigops.plan.change import Change, LaterChange
 from rigops.plan.commands import blocked
 from rigops.plan.context import (
+    TrialOptions,
     announce,
     announce_later,
     consent_of,
@@ -36,7 +45,7 @@ from rigops.plan.context import (
     plan_of,
     trial_options,
 )
-from rigops.probe.kernel_arguments import against
+from rigops.probe.kernel_arguments import Split, against
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
 from rigops.record.kernel_arguments import (
     UNREADABLE_FIX,
@@ -48,14 +57,6 @@ from rigops.record.kernel_arguments import (
     read_leaving,
 )
 from rigops.record.trial_boot import CONFIRMED, LOG, outcome
-
-if TYPE_CHECKING:
-    from pyinfra.api.command import StringCommand
-
-    from rigops.concerns.kernel_args.boot_places import BootPlace, Part
-    from rigops.concerns.kernel_args.trial_boot.parts import Trial
-    from rigops.plan.context import TrialOptions
-    from rigops.probe.kernel_arguments import Split
 
 
 class TrialConditions(SectionFact[conditions.Conditions]):
@@ -78,14 +79,14 @@ class _Attempt:
 def kernel_args(
     *,
     wanted: tuple[str, ...],
-    anew: tuple[str, ...] = (),
+    again: tuple[str, ...] = (),
     declared: bool = True,
     trial: Literal["required", "off"] = "required",
 ) -> Generator[StringCommand, None, None]:
     """Make these arguments part of every normal boot, once one boot with them was verified.
 
     + wanted: the arguments, such as ``("iommu=pt",)``; none undoes what rigops added
-    + anew: those of them that one boot has to try again, since what they choose has changed
+    + again: those of them that one boot has to try again, since what they choose has changed
     + declared: whether the inventory declares arguments at all; else undoing needs consent
     + trial: ``off`` makes new arguments permanent at once
     """
@@ -112,7 +113,7 @@ def kernel_args(
     split = against(wanted, place.foreign)
     try:
         yield from _have(
-            split, wanted, place, owned, record, anew=anew, is_required=trial == "required"
+            split, wanted, place, owned, record, again=again, is_required=trial == "required"
         )
     except CannotEditError as error:
         yield blocked(host, CONCERN, f"{error}; nothing is changed ({place.title})")
@@ -125,14 +126,14 @@ def _have(
     owned: Ownership,
     record: Arguments,
     *,
-    anew: tuple[str, ...],
+    again: tuple[str, ...],
     is_required: bool,
 ) -> Generator[StringCommand, None, None]:
     paths, ours = owned.paths_of(CONCERN), split.ours
     # What is tried again is in no other boot meanwhile: these are those that work without it.
-    anew = anew if is_required else ()
-    live = tuple(one for one in host.get_fact(CommandLine).arguments if one not in anew)
-    before = tuple(one for one in place.written if one not in anew)
+    again = again if is_required else ()
+    live = tuple(one for one in host.get_fact(CommandLine).arguments if one not in again)
+    before = tuple(one for one in place.written if one not in again)
     new = tuple(one for one in ours if one not in before and one not in live)
     _announce_headline(ours, before, record)
     tried = _attempt(

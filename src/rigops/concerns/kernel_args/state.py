@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from rigops.concerns.kernel_args import kernel_line
 from rigops.concerns.kernel_args.boot_places import DropIn, drop_in_arguments, place_of
@@ -12,15 +12,9 @@ from rigops.concerns.kernel_args.bootloader.choice import Blocker
 from rigops.json_fields import readable
 from rigops.ownership.ownership import Ownership
 from rigops.probe.kernel_arguments import words
-from rigops.probe.sections.rigops_state import ARGUMENTS
+from rigops.probe.sections.bootloader import Bootloader
+from rigops.probe.sections.rigops_state import ARGUMENTS, RigopsState
 from rigops.record.kernel_arguments import read_arguments
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from rigops.probe.sections.bootloader import Bootloader
-    from rigops.probe.sections.rigops_state import RigopsState
-
 
 # Arguments that guides spread and no kernel knows, and what to declare instead.
 INSTEAD: Final = {

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
 from rigops.concerns.monitoring import AUTO, NAME, record
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.faults import Collector, refuse
 from rigops.inventory.spec.model import Notify
 from rigops.inventory.spec.scalars import Key, check_names, text
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 _WEB: Final = ("http://", "https://")
 _SCHEME = re.compile(r"[A-Za-z0-9+.-]+://")
@@ -78,14 +78,10 @@ def _metrics(value: object) -> str:
     return folder
 
 
-def _is_declared(spec: RigSpec) -> bool:
-    return spec.notify is not None or spec.metrics is not None
-
-
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
     from rigops.concerns.monitoring.facts import MonitoringHost
 
-    return (MonitoringHost,) if _is_declared(spec) else ()
+    return (MonitoringHost,) if spec.notify is not None or spec.metrics is not None else ()
 
 
 def _files(spec: RigSpec) -> Sequence[str]:
@@ -97,24 +93,6 @@ def _deploy(spec: RigSpec) -> None:
 
     monitoring(
         notify=spec.notify, metrics=spec.metrics, gpus=spec.gpus, skips_p2p=spec.p2p == "skip"
-    )
-
-
-def _records() -> tuple[HostRecord, ...]:
-    fix = "remove it; the next self-check writes it again"
-    return (
-        HostRecord(
-            record.PATH,
-            "the self-check reports its findings again",
-            of_schema(record.SCHEMA),
-            fix,
-        ),
-        HostRecord(
-            record.TEXTFILE_PATH,
-            "a textfile in a directory that is no longer declared stays there",
-            of_schema(record.TEXTFILE_SCHEMA),
-            fix,
-        ),
     )
 
 
@@ -132,5 +110,18 @@ MONITORING: Final = Concern(
     deploy=_deploy,
     facts=_facts,
     files=_files,
-    records=_records,
+    records=(
+        HostRecord(
+            record.PATH,
+            "the self-check reports its findings again",
+            of_schema(record.SCHEMA),
+            "remove it; the next self-check writes it again",
+        ),
+        HostRecord(
+            record.TEXTFILE_PATH,
+            "a textfile in a directory that is no longer declared stays there",
+            of_schema(record.TEXTFILE_SCHEMA),
+            "remove it; the next self-check writes it again",
+        ),
+    ),
 )

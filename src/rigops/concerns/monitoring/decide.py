@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
 from rigops.concerns.monitoring import AUTO
+from rigops.concerns.monitoring.facts import Monitoring
 from rigops.concerns.monitoring.record import TEXTFILE_PATH, TEXTFILE_SCHEMA
 from rigops.errors import RigopsError
 
 if TYPE_CHECKING:
-    from rigops.concerns.monitoring.facts import Monitoring
     from rigops.inventory.spec.model import ExpectedGpus, Notify
 
 PYTHON: Final = (3, 8)

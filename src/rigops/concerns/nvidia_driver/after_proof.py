@@ -11,18 +11,21 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.concern import Kept
+from rigops.concerns.concern import HostRequest, Kept, ProvenHost, RootShell
 from rigops.concerns.nvidia_driver import record as driver_record
+from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
 from rigops.errors import Problem, RigopsError
 from rigops.packages.request import few
 from rigops.probe.package_names import RUN_FILE
+from rigops.record import Proven
 from rigops.record import lockfile as lock_record
 from rigops.vault import fill
 from rigops.vault.directory import Directory
 from rigops.vault.pinned_set import (
     POOL,
     RECORD,
+    PinnedPackage,
     PinnedSet,
     index_digest,
     index_text,
@@ -33,11 +36,7 @@ from rigops.vault.pinned_set import (
 from rigops.vault.store import References, Store, VaultResult, amount
 
 if TYPE_CHECKING:
-    from rigops.concerns.concern import HostRequest, ProvenHost, RootShell
-    from rigops.concerns.nvidia_driver.record import PinnedDriver
-    from rigops.record import Proven
     from rigops.transport import Result
-    from rigops.vault.pinned_set import PinnedPackage
 
 _FILL_S: Final = 1800.0
 _DEADLINE_S: Final = 120.0

@@ -7,7 +7,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.nvidia_driver.resolver.offers import (
     Offer,
@@ -19,12 +19,10 @@ from rigops.concerns.nvidia_driver.resolver.offers import (
 from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.dataclass import dataclass
 from rigops.packages import apt_beside, sources
+from rigops.packages.sources import Releases, Source
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 from rigops.vault.pinned_set import stanzas
-
-if TYPE_CHECKING:
-    from rigops.packages.sources import Releases, Source
 
 NAME: Final = "driver-offers"
 _APT_S: Final = 60  # it reads all lists four times, on a slow machine too

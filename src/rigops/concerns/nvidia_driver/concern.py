@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.concern import Concern, HostRecord, of_schema
-from rigops.concerns.nvidia_driver import NAME
+from rigops.concerns.concern import Concern, HostRecord, HostRequest, Kept, ProvenHost, of_schema
+from rigops.concerns.nvidia_driver import NAME, record
+from rigops.hostside.packing import installed_at
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.driver import driver, driver_source
 from rigops.inventory.spec.machine import module_options
 from rigops.inventory.spec.scalars import Key, boolean, word_key
+from rigops.vault import pinned_set
 
 if TYPE_CHECKING:
-    from rigops.concerns.concern import HostRequest, Kept, ProvenHost
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
@@ -40,32 +41,6 @@ def _deploy(spec: RigSpec) -> None:
         name="Notices",
         concern=NAME,
         texts=lambda: (guards.virtual_machines(because=because), guards.no_snapshot()),
-    )
-
-
-def _self_check(spec: RigSpec) -> Sequence[str]:
-    from rigops.hostside.packing import installed_at
-
-    return (installed_at("kernel_hook"), "check") if spec.driver is not None else ()
-
-
-def _records() -> tuple[HostRecord, ...]:
-    from rigops.concerns.nvidia_driver import record
-    from rigops.vault import pinned_set
-
-    return (
-        HostRecord(
-            record.PATH,
-            "the next apply resolves the driver again and writes it",
-            of_schema(record.SCHEMA),
-            "rigops apply",
-        ),
-        HostRecord(
-            pinned_set.RECORD,
-            "the next apply copies the packages to the vault again and writes it",
-            of_schema(pinned_set.SCHEMA),
-            "rigops apply",
-        ),
     )
 
 
@@ -105,8 +80,23 @@ NVIDIA_DRIVER: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    records=_records,
+    records=(
+        HostRecord(
+            record.PATH,
+            "the next apply resolves the driver again and writes it",
+            of_schema(record.SCHEMA),
+            "rigops apply",
+        ),
+        HostRecord(
+            pinned_set.RECORD,
+            "the next apply copies the packages to the vault again and writes it",
+            of_schema(pinned_set.SCHEMA),
+            "rigops apply",
+        ),
+    ),
     provide=_provide,
     keep=_keep,
-    self_check=_self_check,
+    self_check=lambda spec: (
+        (installed_at("kernel_hook"), "check") if spec.driver is not None else ()
+    ),
 )

@@ -6,20 +6,29 @@ Sources and vaults take long to read, so that they are read only where the answe
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from pyinfra.api.command import StringCommand
 from pyinfra.api.facts import FactBase
+from pyinfra.api.host import Host
 
+from rigops.catalog.loader import Catalog
 from rigops.concerns.nvidia_driver import record
 from rigops.concerns.nvidia_driver.apt_offers import Offered, offers_section
+from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver import host_facts, vault_sets
-from rigops.concerns.nvidia_driver.resolver.answer import NotCollected, answer, rollback_target
+from rigops.concerns.nvidia_driver.resolver.answer import (
+    DriverAnswer,
+    NotCollected,
+    answer,
+    rollback_target,
+)
 from rigops.concerns.nvidia_driver.resolver.driver_facts import (
     DriverFacts,
     VaultAccess,
     folder_of,
 )
 from rigops.concerns.nvidia_driver.resolver.host_facts import machine_of, with_archive
+from rigops.concerns.nvidia_driver.resolver.machine import Machine
 from rigops.concerns.nvidia_driver.resolver.not_offered import no_snapshot
 from rigops.concerns.nvidia_driver.resolver.request import Blocker
 from rigops.concerns.nvidia_driver.resolver.vault_sets import VaultContents, contents_of
@@ -33,23 +42,14 @@ from rigops.facts.sections import (
     section_command,
     section_value,
 )
+from rigops.inventory.spec import RigSpec
+from rigops.inventory.spec.model import DriverDeclaration
 from rigops.ownership.ownership import Ownership, digest
 from rigops.packages import sources
 from rigops.packages.facts import AptSnapshot
 from rigops.plan.context import consent_of, provide, provided
 from rigops.probe.sections import nvidia_modinfo, secure_boot
 from rigops.vault.pinned_set import PinnedSet
-
-if TYPE_CHECKING:
-    from pyinfra.api.command import StringCommand
-    from pyinfra.api.host import Host
-
-    from rigops.catalog.loader import Catalog
-    from rigops.concerns.nvidia_driver.record import PinnedDriver
-    from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.model import DriverDeclaration
 
 
 class DriverHost(SectionFact[host_facts.DriverHostFacts]):

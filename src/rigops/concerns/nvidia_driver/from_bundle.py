@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from rigops.catalog import Catalog
 from rigops.concerns.nvidia_driver import record
 from rigops.concerns.nvidia_driver.apt_offers import offers_section
 from rigops.concerns.nvidia_driver.resolver.driver_facts import (
@@ -24,10 +25,12 @@ from rigops.concerns.nvidia_driver.resolver.host_facts import (
     machine_of,
     with_archive,
 )
-from rigops.concerns.nvidia_driver.resolver.options import choose
+from rigops.concerns.nvidia_driver.resolver.machine import Machine
+from rigops.concerns.nvidia_driver.resolver.options import Choice, choose
 from rigops.concerns.nvidia_driver.resolver.vault_sets import Pool, contents_of
 from rigops.inventory.spec import RigSpec
 from rigops.packages import sources
+from rigops.probe.section import Section
 from rigops.probe.sections import (
     nvidia_modinfo,
     nvidia_version,
@@ -41,11 +44,7 @@ from rigops.probe.sections import (
 from rigops.vault.store import Store
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.concerns.nvidia_driver.resolver.options import Choice
     from rigops.probe.bundle import Bundle
-    from rigops.probe.section import Section
     from rigops.record.lockfile import LockedHost
 
 

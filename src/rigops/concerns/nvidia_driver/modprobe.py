@@ -13,22 +13,20 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyinfra.context import host
 
 from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver.pin import VERSION, plain
+from rigops.concerns.nvidia_driver.resolver.request import Resolution
 from rigops.concerns.preconditions.words import shortened
 from rigops.dataclass import dataclass
 from rigops.facts.sections import CommandLine, DriverLoaded, Modprobe
+from rigops.inventory.spec.machine import ModuleOptions
 from rigops.plan.context import notice
-
-if TYPE_CHECKING:
-    from rigops.concerns.nvidia_driver.resolver.request import Resolution
-    from rigops.inventory.spec.machine import ModuleOptions
-    from rigops.probe.sections import modprobe
-    from rigops.probe.sections.modprobe import Blacklisted, ModuleOption
+from rigops.probe.sections import modprobe
+from rigops.probe.sections.modprobe import Blacklisted, ModuleOption
 
 MODPROBE: Final = "/etc/modprobe.d/rigops-nvidia.conf"
 

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import DriverModules
+from rigops.concerns.nvidia_driver.resolver.machine import Machine
 from rigops.facts.sections import Uname
 from rigops.hostside.packing import MODE, installed_at
 from rigops.ownership.owned_files import owned_file, owned_program
 from rigops.plan.change import Change
-from rigops.plan.commands import streaming_script
+from rigops.plan.commands import StreamingCommand, streaming_script
 from rigops.plan.context import announce
+from rigops.probe.sections.nvidia_modinfo import ModuleOnDisk
 from rigops.rendering import render
-
-if TYPE_CHECKING:
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.plan.commands import StreamingCommand
-    from rigops.probe.sections.nvidia_modinfo import ModuleOnDisk
 
 _LONGEST_S: Final = 3 * 3600  # for each kernel, on a slow machine
 _BRIEFLY_S: Final = 60

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
@@ -37,8 +37,9 @@ from rigops.concerns.nvidia_driver.modules import (
 )
 from rigops.concerns.nvidia_driver.pin import driver_pinned, report_next_driver
 from rigops.concerns.nvidia_driver.record import PinnedDriver
-from rigops.concerns.nvidia_driver.resolver.answer import not_installed
+from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer, not_installed
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
+from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
 from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution, identity
 from rigops.concerns.nvidia_driver.run_file import (
     INSTALLERS_LOG,
@@ -57,6 +58,8 @@ from rigops.concerns.nvidia_driver.vault_source import (
 )
 from rigops.concerns.preconditions import guards
 from rigops.facts.sections import DriverLoaded, GpuPackages, Pci, RigopsState
+from rigops.inventory.spec import RigSpec
+from rigops.inventory.spec.machine import ModuleOptions
 from rigops.ownership.file_work import FileWork, script
 from rigops.ownership.owned_files import owned_file, undo_undeclared
 from rigops.ownership.ownership import Ownership
@@ -81,12 +84,6 @@ from rigops.vault.fill import MOST_BYTES
 from rigops.vault.pinned_set import FOLDER
 from rigops.vault.pinned_set import SOURCE as VAULT_SOURCE
 from rigops.vault.store import amount
-
-if TYPE_CHECKING:
-    from rigops.concerns.nvidia_driver.resolver.answer import DriverAnswer
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
-    from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.machine import ModuleOptions
 
 _UPDATE: Final = "apt-get -q update >/dev/null"
 _ABSENCES: Final = {

@@ -14,14 +14,19 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyinfra.api.command import StringCommand
 from pyinfra.api.facts import FactBase
+from pyinfra.api.host import Host
 
+from rigops.catalog.loader import Catalog
 from rigops.catalog.versions import parse
 from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import machine
+from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.fitness import bad
+from rigops.concerns.nvidia_driver.resolver.request import Resolution
 from rigops.errors import Problem, RigopsError
 from rigops.facts.sections import section_command, section_value
 from rigops.ownership.owned_files import owned_file
@@ -30,15 +35,6 @@ from rigops.plan.context import notice
 from rigops.probe.package_names import RUN_FILE, driver_version
 from rigops.probe.section import Section
 from rigops.probe.text import lines
-
-if TYPE_CHECKING:
-    from pyinfra.api.command import StringCommand
-    from pyinfra.api.host import Host
-
-    from rigops.catalog.loader import Catalog
-    from rigops.concerns.nvidia_driver.record import PinnedDriver
-    from rigops.concerns.nvidia_driver.resolver.request import Resolution
-
 
 PREFERENCES: Final = "/etc/apt/preferences.d/rigops-nvidia.pref"
 _UNATTENDED: Final = "/etc/apt/apt.conf.d/52rigops-nvidia"

@@ -9,15 +9,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from rigops.catalog.model import ModuleFlavor
 from rigops.dataclass import dataclass
 from rigops.json_dataclass import NAME, parse, to_json
-from rigops.json_fields import readable
-
-if TYPE_CHECKING:
-    from rigops.json_fields import Fields
+from rigops.json_fields import Fields, readable
 
 PATH: Final = "/var/lib/rigops/driver.json"
 SCHEMA: Final = "rigops.driver/1"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyinfra.api.operation import operation
 from pyinfra.context import host
@@ -23,15 +23,12 @@ from rigops.atomic_file import SHELL_SETTLE
 from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import DriverHost
 from rigops.concerns.nvidia_driver.resolver.host_facts import MARK
+from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
+from rigops.concerns.nvidia_driver.resolver.request import Resolution
 from rigops.plan.change import Change
-from rigops.plan.commands import streaming_script
+from rigops.plan.commands import StreamingCommand, streaming_script
 from rigops.plan.context import announce, consent_of, notice
 from rigops.vault.pinned_set import FOLDER, POOL, RUN_FILE_PREFIX
-
-if TYPE_CHECKING:
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
-    from rigops.concerns.nvidia_driver.resolver.request import Resolution
-    from rigops.plan.commands import StreamingCommand
 
 INSTALLERS_LOG: Final = "/var/lib/nvidia/log"
 SUBJECT: Final = "driver of NVIDIA's own installer"

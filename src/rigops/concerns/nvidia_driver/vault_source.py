@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Generator, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.operation import operation
@@ -13,18 +13,15 @@ from pyinfra.context import host
 from rigops.atomic_file import SHELL, shell_replace
 from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import VaultPool
+from rigops.concerns.nvidia_driver.resolver.vault_sets import AvailableSet, Pool
 from rigops.dataclass import dataclass
 from rigops.ownership.owned_files import owned_file
 from rigops.plan.change import LaterChange
 from rigops.plan.commands import ReportedCommand
 from rigops.plan.context import announce_later, housekeeping, notice, wanted_paths
-from rigops.vault.pinned_set import FOLDER, POOL, SOURCE
+from rigops.vault.directory import Directory
+from rigops.vault.pinned_set import FOLDER, POOL, SOURCE, PinnedPackage
 from rigops.vault.store import Store, amount
-
-if TYPE_CHECKING:
-    from rigops.concerns.nvidia_driver.resolver.vault_sets import AvailableSet, Pool
-    from rigops.vault.directory import Directory
-    from rigops.vault.pinned_set import PinnedPackage
 
 SOURCE_TEXT: Final = (
     "# Made by rigops for as long as it installs from here, and taken away again.\n"

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.preconditions.words import listed, shortened
 from rigops.probe.kernel_arguments import name
-
-if TYPE_CHECKING:
-    from rigops.probe.sections.modprobe import Modprobe
-    from rigops.probe.sections.pci import Pci
-    from rigops.probe.sections.processes import Holder, Processes
-
+from rigops.probe.sections.modprobe import Modprobe
+from rigops.probe.sections.pci import Pci
+from rigops.probe.sections.processes import Holder, Processes
 
 # As the kernel has them: 15 characters.
 DAEMONS: Final = frozenset({

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Literal
 
-from rigops.catalog import find_gpu
+from rigops.catalog import Catalog, find_gpu
+from rigops.catalog.model import BoardWords, FirmwareSetting, Setting
 from rigops.concerns.preconditions.words import listed, shortened
 from rigops.dataclass import dataclass
+from rigops.probe.sections.pci import Pci
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import BoardWords, FirmwareSetting, Setting
     from rigops.probe.sections.firmware import Firmware
-    from rigops.probe.sections.pci import Pci
 
 
 Turn = Literal["on", "off"]

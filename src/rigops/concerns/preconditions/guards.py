@@ -7,9 +7,9 @@ unless something is to be changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from typing import TYPE_CHECKING
 
 from pyinfra import logger
+from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
@@ -18,9 +18,6 @@ from rigops.concerns.preconditions.root import Root
 from rigops.facts.sections import Boot, CommandLine, Modprobe, Pci, Processes
 from rigops.plan.commands import blocked
 from rigops.plan.context import consent_of, is_by_rigops, notice, plan_of
-
-if TYPE_CHECKING:
-    from pyinfra.api.command import StringCommand
 
 
 @operation()

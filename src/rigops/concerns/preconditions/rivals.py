@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rigops.probe.sections.units import CardSetter, Units
+from rigops.probe.sections.units import CardSetter, Units
 
 # The probe asks for these units by name.
 DAEMONS: Final[Mapping[str, str]] = {

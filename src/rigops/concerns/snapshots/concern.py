@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
 from rigops.concerns.snapshots import NAME, record
+from rigops.hostside.packing import installed_at
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.scalars import Key
 from rigops.inventory.spec.storage import snapshots
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 
 def _is_declared(spec: RigSpec) -> bool:
@@ -34,29 +35,19 @@ def _deploy(spec: RigSpec) -> None:
         snapshots_undeclared(declared=spec.snapshots is not None)
 
 
-def _self_check(spec: RigSpec) -> Sequence[str]:
-    from rigops.hostside.packing import installed_at
-
-    return (installed_at(NAME), "check") if _is_declared(spec) else ()
-
-
-def _records() -> tuple[HostRecord, ...]:
-    return (
-        HostRecord(
-            record.PATH,
-            "how old the newest snapshots are is unknown until the next run",
-            of_schema(record.SCHEMA),
-            "remove it; the next run of rigops-snapshots writes a new one",
-        ),
-    )
-
-
 SNAPSHOTS: Final = Concern(
     name=NAME,
     keys=(Key("snapshots", "a dict of subvolumes, keep and send_to", snapshots),),
     deploy=_deploy,
     facts=_facts,
     keys_made=("*/rigops/snapshots_key",),
-    records=_records,
-    self_check=_self_check,
+    records=(
+        HostRecord(
+            record.PATH,
+            "how old the newest snapshots are is unknown until the next run",
+            of_schema(record.SCHEMA),
+            "remove it; the next run of rigops-snapshots writes a new one",
+        ),
+    ),
+    self_check=lambda spec: (installed_at(NAME), "check") if _is_declared(spec) else (),
 )

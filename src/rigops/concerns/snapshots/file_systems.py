@@ -10,6 +10,7 @@ from typing import Final
 
 from rigops.concerns.snapshots.record import PUBLIC_KEY
 from rigops.dataclass import dataclass
+from rigops.probe.mounts import unescaped
 from rigops.probe.section import Section
 from rigops.probe.text import assignments, blocks, lines
 
@@ -28,7 +29,6 @@ _SNAPPER: Final = "/etc/snapper/configs/"
 _VERSION = re.compile(r"Python ([0-9]{1,3})\.([0-9]{1,3})")
 _UUID = re.compile(r"uuid: ([0-9a-f-]{36})")
 _LISTED = re.compile(r"ID [0-9]+ .*?\bpath (?P<path>.*)")
-_ESCAPED = re.compile(r"\\([0-7]{3})")
 _MOUNT = re.compile(r"\S+ \S+ (?P<device>\S+) (?P<root>\S+) (?P<target>\S+) .* - btrfs .*")
 _OTHER_MOUNT = re.compile(r"\S+ \S+ \S+ \S+ (?P<target>\S+) .*? - (?P<kind>\S+) .*")
 
@@ -84,7 +84,7 @@ def parse(text: str) -> SnapshotsHost:
     found = blocks(text)
     version = _VERSION.search(found.get(PYTHON, ""))
     mounts = tuple(
-        BtrfsMount(_plain(one["target"]), _plain(one["root"]), one["device"])
+        BtrfsMount(unescaped(one["target"]), unescaped(one["root"]), one["device"])
         for line in lines(found.get(MOUNTS, ""))
         if (one := _MOUNT.fullmatch(line))
     )
@@ -93,7 +93,7 @@ def parse(text: str) -> SnapshotsHost:
         tools=frozenset(one.rpartition("/")[2] for one in lines(found.get(TOOLS, ""))),
         mounts=mounts,
         other_mounts=tuple(
-            OtherMount(_plain(one["target"]), one["kind"])
+            OtherMount(unescaped(one["target"]), one["kind"])
             for line in lines(found.get(OTHER_MOUNTS, ""))
             if (one := _OTHER_MOUNT.fullmatch(line))
         ),
@@ -136,10 +136,6 @@ def _others(body: str) -> tuple[tuple[str, str], ...]:
         for line in lines(body)
         if line.startswith("/")
     )
-
-
-def _plain(name: str) -> str:
-    return _ESCAPED.sub(lambda one: chr(int(one[1], 8)), name)
 
 
 # Of one file system the same is asked once, however often it is mounted.

@@ -14,7 +14,7 @@ from rigops.concerns.snapshots import NAME as CONCERN
 from rigops.concerns.snapshots import decide, record
 from rigops.concerns.snapshots.decide import KNOWN_HOSTS, SCRUB_UNIT, UNIT
 from rigops.concerns.snapshots.facts import SnapshotsHostFact
-from rigops.concerns.snapshots.record import KEY, PUBLIC_KEY
+from rigops.concerns.snapshots.record import KEY, PUBLIC_KEY, SnapshotsState
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at
 from rigops.ownership.owned_files import (
@@ -32,12 +32,10 @@ from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
 
 if TYPE_CHECKING:
-    from rigops.concerns.snapshots.record import SnapshotsState
     from rigops.inventory.spec.model import Snapshots
 
 PROGRAM: Final = installed_at(CONCERN)
 
-_NOT_SHOWN: Final = "(not shown)\n"
 _KEY_FILES: Final = (KEY, PUBLIC_KEY, KNOWN_HOSTS)
 # Systemd's notes of timers that make up for what they missed.
 _LAST_RUNS: Final = tuple(

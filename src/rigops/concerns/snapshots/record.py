@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from rigops import json_dataclass
 from rigops.dataclass import dataclass
 from rigops.json_dataclass import Time
+from rigops.json_fields import Fields
 from rigops.probe.sections.rigops_state import STATE
-
-if TYPE_CHECKING:
-    from rigops.json_fields import Fields
 
 KEY: Final = "/etc/rigops/snapshots_key"  # made on the host, and never leaves it
 PUBLIC_KEY: Final = f"{KEY}.pub"

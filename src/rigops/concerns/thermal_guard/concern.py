@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
 from rigops.concerns.thermal_guard import NAME
+from rigops.hostside.packing import installed_at
+from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.machine import THERMAL_EXAMPLE, thermal_limit
 from rigops.inventory.spec.scalars import Key, whole_number, word_key
 from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
-    from rigops.inventory.spec import RigSpec
 
 
 _ACTIONS: Final = ("notify", "lower-power", "stop-jobs", "poweroff")
@@ -40,23 +41,6 @@ def _deploy(spec: RigSpec) -> None:
         guard_undeclared()
 
 
-def _self_check(spec: RigSpec) -> Sequence[str]:
-    from rigops.hostside.packing import installed_at
-
-    return (installed_at(NAME), "check") if _is_declared(spec) else ()
-
-
-def _records() -> tuple[HostRecord, ...]:
-    return (
-        HostRecord(
-            f"{STATE}/thermal_guard.json",
-            "how warm each card mostly is at a given power is learned again",
-            of_schema("rigops.thermal_guard_baseline/1"),
-            f"remove it; rigops-{NAME.replace('_', '-')} writes it anew",
-        ),
-    )
-
-
 THERMAL_GUARD: Final = Concern(
     name=NAME,
     keys=(
@@ -72,6 +56,13 @@ THERMAL_GUARD: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    records=_records,
-    self_check=_self_check,
+    records=(
+        HostRecord(
+            f"{STATE}/thermal_guard.json",
+            "how warm each card mostly is at a given power is learned again",
+            of_schema("rigops.thermal_guard_baseline/1"),
+            f"remove it; rigops-{NAME.replace('_', '-')} writes it again",
+        ),
+    ),
+    self_check=lambda spec: (installed_at(NAME), "check") if _is_declared(spec) else (),
 )

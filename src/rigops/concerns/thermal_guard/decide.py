@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from rigops.probe.smi.report import SmiGpu, SmiReport
+
 if TYPE_CHECKING:
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import ThermalAction, ThermalLimit
-    from rigops.probe.smi.report import SmiGpu, SmiReport
 
 UNIT: Final = "rigops-thermal-guard.service"
 DEFAULT_HOLD_S: Final = 30

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.acs import decide
 from rigops.concerns.acs.concern import ACS
 from rigops.concerns.acs.state import CHECK
 from rigops.dataclass import dataclass
 from rigops.doctor import views
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Evidence, Finding, Fix, Status, fix_by_hand
 from rigops.doctor.views import board, declared, pcie, peers, proof
 from rigops.doctor.views.cards import lost_cards
+from rigops.doctor.views.peers import Pair
 from rigops.probe import pcie_routes
 from rigops.probe.lost_cards import sentence
+from rigops.probe.pcie_routes import Route
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.lspci import LspciFunction
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.pci import SECTION as PCI
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.doctor.views.peers import Pair
-    from rigops.probe.pcie_routes import Route
-    from rigops.probe.sections.lspci import LspciFunction
-
 
 _WHY = (
     "A port with ACS redirection does not let one card reach the other on the short way: it sends "

@@ -5,25 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import HOST, Evidence, Finding, fix_by_hand
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import HOST, Evidence, Finding, Status, fix_by_hand
 from rigops.doctor.views import kernel_logs, link_errors, pcie
+from rigops.doctor.views.link_errors import LoggedErrors
 from rigops.probe.sections.aer import SECTION as AER
+from rigops.probe.sections.aer import AerDevice, Kind
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.doctor.views.link_errors import LoggedErrors
-    from rigops.probe.sections.aer import AerDevice, Kind
 
 _HANDFUL: Final = 10  # at start, or a replay timer that ran out once in a while
 _WARN_PER_MINUTE: Final = 1.0

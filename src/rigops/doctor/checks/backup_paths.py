@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING
 
-from rigops.backup.file_systems import FILE_SYSTEMS_FILE, FileSystem, parse_noted
+from rigops.backup.file_systems import FILE_SYSTEMS_FILE, FileSystem, NotedPath, parse_noted
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
-from rigops.probe.mounts import mount_over
+from rigops.inventory.spec import RigSpec
+from rigops.probe.mounts import Mount, mount_over
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.storage import SECTION as STORAGE
-from rigops.probe.sections.storage import is_collected
-
-if TYPE_CHECKING:
-    from rigops.backup.file_systems import NotedPath
-    from rigops.doctor.examined import Examined
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.mounts import Mount
-    from rigops.probe.sections.storage import Storage
+from rigops.probe.sections.storage import Storage, is_collected
 
 
 @Check(

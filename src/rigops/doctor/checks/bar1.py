@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
-from rigops.doctor.examined import once
-from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.examined import Examined, once
+from rigops.doctor.finding import Evidence, Finding, Fix, Status, fix_by_hand
 from rigops.doctor.line_search import is_in, texts_of
 from rigops.doctor.views import board, pcie, peers, proof
 from rigops.doctor.views.cards import judge_answering
 from rigops.numbers import whole
 from rigops.probe import address as addresses
+from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.probe.kernel_log.log_line import LogLine
-
 
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
@@ -59,7 +54,6 @@ _MORE_SPACE = (
     "EFI, pciPassthru.use64bitMMIO = TRUE and pciPassthru.64bitMMIOSizeGB"
 )
 _REALLOC = "Where it still has no room, try the kernel argument pci=realloc=on"
-_SHOWN: Final = 3
 _WHY_NO_ROOM = "Without this window the driver cannot start the card: the firmware found no room."
 _WHY_SMALL = (
     "P2P over PCIe in the way that drivers of today do it maps the whole memory of a card into its "

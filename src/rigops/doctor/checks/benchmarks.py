@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Finding, fix_by_hand
 from rigops.doctor.views.program_runs import (
     FIX,
@@ -17,14 +18,11 @@ from rigops.doctor.views.program_runs import (
 )
 from rigops.numbers import whole
 from rigops.probe.sections.gpu_burn import SECTION as GPU_BURN
+from rigops.probe.sections.gpu_burn import Burn
 from rigops.probe.sections.nccl_tests import SECTION as NCCL_TESTS
+from rigops.probe.sections.nccl_tests import Row, Run
 from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.gpu_burn import Burn
-    from rigops.probe.sections.nccl_tests import Row, Run
-    from rigops.probe.sections.nvbandwidth import Bandwidths, BandwidthTest
+from rigops.probe.sections.nvbandwidth import Bandwidths, BandwidthTest
 
 # Without P2P a copy is staged, which reaches about half of what a card reads from the host.
 _SLOWER_THAN_STAGED: Final = 0.25  # of the slowest copy from the host

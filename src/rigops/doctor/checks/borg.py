@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import json_fields
+from rigops.backup.ages import Moment
 from rigops.concerns.borg import record
 from rigops.concerns.borg.decide import UNIT, find_watched, read_back
+from rigops.concerns.borg.record import BorgState
 from rigops.concerns.borg.state import (
     AGE,
     DRILL,
@@ -17,19 +19,14 @@ from rigops.concerns.borg.state import (
     judge_borg,
     judge_watched,
 )
+from rigops.concerns.state import State
 from rigops.doctor.check import Check
-from rigops.doctor.examined import once
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import copies
 from rigops.probe.sections.backups import SECTION as BACKUPS
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-
-if TYPE_CHECKING:
-    from rigops.backup.ages import Moment
-    from rigops.concerns.borg.record import BorgState
-    from rigops.concerns.state import State
-    from rigops.doctor.examined import Examined
 
 _NEEDS: Final = (RIGOPS_STATE, BOOT)
 _KEYS: Final = frozenset({"borg"})

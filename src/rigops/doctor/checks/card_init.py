@@ -8,16 +8,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rigops.catalog import find_init_codes
+from rigops.catalog.model import InitCode
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.checks import bar1, presence
-from rigops.doctor.examined import once
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.known_lines import explaining
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import answers, subject_of
+from rigops.doctor.views.kernel_logs import Which
 from rigops.probe.address import normal
 from rigops.probe.kernel_log.events import OFF_THE_BUS, count
+from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.lost_cards import ADVICE
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
@@ -26,11 +29,6 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import InitCode
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.views.kernel_logs import Which
-    from rigops.probe.kernel_log.log_line import LogLine
-
     _Entry = tuple[Which, LogLine]
 
 _ADDRESS: Final = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"

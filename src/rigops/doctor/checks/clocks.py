@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Finding, Fix, fix_by_hand
 from rigops.doctor.views import reported
 from rigops.doctor.views.cards import chosen
 from rigops.doctor.views.declared import CARD_NEEDS, judge_card
 from rigops.doctor.views.reported import NotReported
 from rigops.inventory.spec import choice as per_gpu
+from rigops.inventory.spec.model import Clocks
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.inventory.spec.model import Clocks
-    from rigops.probe.smi.report import SmiGpu
+from rigops.probe.smi.report import SmiGpu
 
 # Under load, with nothing that explains it, a card keeps more than this share of what it may run.
 LEAST_SHARE: Final = 0.6

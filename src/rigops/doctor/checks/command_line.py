@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.kernel_args import state
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import kernel_arguments
+from rigops.doctor.views.kernel_arguments import NextBoot
 from rigops.probe.kernel_arguments import against
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.own_modules import ARGUMENT as OWN_MODULES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.views.kernel_arguments import NextBoot
-    from rigops.probe.snapshot import HostSnapshot
-
+from rigops.probe.snapshot import HostSnapshot
 
 _MENU: Final = "/boot/grub/grub.cfg"
 
@@ -101,7 +98,7 @@ def _left_over(examined: Examined) -> Finding | None:
     left = [one for one in configured if one not in kept]
     if not left:
         return None
-    why = "in a file of somebody else too" if set(left) <= set(declared) else "no longer declared"
+    why = "in another file too" if set(left) <= set(declared) else "no longer declared"
     return Finding(
         "warn",
         f"{_are(left)} configured by rigops, and {why}",

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.container_toolkit import NAME as TOOLKIT
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views.container_engines import ADVISED, container_engines
 from rigops.doctor.views.driver_packages import not_read
-from rigops.probe.sections.container import HOOK
+from rigops.probe.sections.container import HOOK, Container
 from rigops.probe.sections.container import SECTION as CONTAINER
 from rigops.probe.sections.dev_nodes import SECTION as DEV_NODES
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.packages import SECTION as PACKAGES
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.container import Container
-    from rigops.probe.snapshot import HostSnapshot
+from rigops.probe.snapshot import HostSnapshot
 
 _BY_HAND: Final = "/etc/cdi/"
 _SCHEMA: Final = (0, 7)  # of CDI, which engines before these cannot read

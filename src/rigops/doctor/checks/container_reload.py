@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, fix_by_hand
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views.container_engines import container_engines
 from rigops.doctor.views.driver_packages import not_read
+from rigops.probe.gpu_units import Device, GpuCgroups, GpuUnit
 from rigops.probe.sections.container import SECTION as CONTAINER
 from rigops.probe.sections.gpu_cgroups import SECTION as GPU_CGROUPS
 from rigops.probe.sections.packages import SECTION as PACKAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Fix
-    from rigops.probe.gpu_units import Device, GpuCgroups, GpuUnit
 
 _ID: Final = re.compile("([0-9a-f]{12})[0-9a-f]{52}")
 _LATER_FROM: Final = 253  # systemd applies its list of devices some time after the reload

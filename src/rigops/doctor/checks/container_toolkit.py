@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.catalog import find_toolkit
 from rigops.concerns.container_toolkit import NAME
 from rigops.concerns.container_toolkit.concern import CONTAINER_TOOLKIT
 from rigops.concerns.container_toolkit.state import CHECK
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import declared
 from rigops.doctor.views.container_engines import ADVISED, container_engines
@@ -17,9 +18,6 @@ from rigops.doctor.views.driver_packages import not_read
 from rigops.probe.sections.container import SECTION as CONTAINER
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
 
 _WHY: Final = (
     "Engines start the toolkit's programs for each new container, and versions differ in how they "

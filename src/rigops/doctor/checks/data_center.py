@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.probe.package_names import driver_version
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -13,10 +13,6 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.pci import NVIDIA
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.units import SECTION as UNITS
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
 
 _SERVICE = "nvidia-fabricmanager.service"
 _BRIDGE = 0x0680

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from rigops.concerns.concern import Concern, States
 from rigops.concerns.registry import in_this_version
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Finding
 from rigops.doctor.views import declared
-
-if TYPE_CHECKING:
-    from rigops.concerns.concern import Concern, States
-    from rigops.doctor.examined import Examined
 
 
 def checks() -> list[Check]:

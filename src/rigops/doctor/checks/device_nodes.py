@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Evidence, Finding, Fix, Status, fix_by_hand
 from rigops.doctor.views import driver_state
 from rigops.probe.sections.dev_nodes import SECTION as DEV_NODES
+from rigops.probe.sections.dev_nodes import DevNode, DevNodes
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.probe.sections.dev_nodes import DevNode, DevNodes
-
 
 _CONTROL = "/dev/nvidiactl"
 _UVM = "/dev/nvidia-uvm"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.probe.sections.smart import SECTION as SMART
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.smart import Smart, SmartDisk
+from rigops.probe.sections.smart import Smart, SmartDisk
 
 MOST_USED_PERCENT: Final = 90  # of the writes that the maker warrants
 # An NVMe disk's own warning, by bit; the others are added by later versions of NVMe.

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
-from rigops.doctor.views.changes import SECTION, changes, is_other_machine, missing
+from rigops.doctor.views.changes import SECTION, Change, changes, is_other_machine, missing
 from rigops.doctor.views.observed import NEEDS, observed
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.views.changes import Change
-    from rigops.record.baseline import Baseline
+from rigops.record.baseline import Baseline
 
 _SHOWN = 3
 _OTHER = (

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from rigops.catalog import find_branch, judge, versions
+from rigops.catalog.model import Verdict
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Evidence, Finding, Fix, Status, fix_by_hand
 from rigops.doctor.views import driver_state
 from rigops.doctor.views.driver_advice import DriverAdvice, advise, drives, verdicts
 from rigops.doctor.views.driver_packages import not_read
@@ -18,15 +21,8 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.own_modules import SECTION as OWN_MODULES
 from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.packages import Package, Packages
 from rigops.probe.sections.pci import SECTION as PCI
-
-if TYPE_CHECKING:
-    from packaging.version import Version
-
-    from rigops.catalog.model import Verdict
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.probe.sections.packages import Package, Packages
 
 _BY_NAME = re.compile(r"cuda-toolkit-(?P<major>[0-9]{1,2})-(?P<minor>[0-9]{1,2})")
 _BY_VERSION = re.compile(r"(?:[0-9]+:)?(?P<major>[0-9]{1,2})\.(?P<minor>[0-9]{1,2})[.~-]")

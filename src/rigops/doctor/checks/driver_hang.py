@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views import driver_state
 from rigops.probe.registry import SECTIONS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.processes import SECTION as PROCESSES
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.processes import Task
-    from rigops.probe.snapshot import HostSnapshot
-
+from rigops.probe.sections.processes import Task
+from rigops.probe.snapshot import HostSnapshot
 
 _BUSY_PERCENT = 50
 _ASKING = tuple(section for section in SECTIONS if section.asks_driver)

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rigops.doctor import views
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, Status
 from rigops.doctor.views import driver_state
 from rigops.doctor.views.declared import CARD_NEEDS, judge_card
 from rigops.probe.sections.nvidia_params import SECTION as NVIDIA_PARAMS
+from rigops.probe.sections.nvidia_params import NvidiaParams
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.probe.sections.nvidia_params import NvidiaParams
-    from rigops.probe.smi.report import SmiReport
-
+from rigops.probe.smi.report import SmiReport
 
 _PERSISTENCE = "gpu_persistence"
 _DRIVER = re.compile(r"nvidia(?:-current|-open|-current-open|-tesla\S*|-legacy\S*)?")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING
 
 from rigops.catalog import find_branch, versions
 from rigops.catalog.lookup import ENDED, has_ended, recommended
 from rigops.doctor import views
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding
 from rigops.doctor.views import driver_advice, driver_state, modules_on_disk, next_boot
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
@@ -18,10 +18,7 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.uname import SECTION as UNAME
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.snapshot import HostSnapshot
+from rigops.probe.snapshot import HostSnapshot
 
 
 @Check("drv.eol", needs=(NVIDIA_VERSION,))

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
-from rigops.probe.btrfs import SCRUB, USAGE, Btrfs
+from rigops.probe.btrfs import SCRUB, USAGE, Btrfs, DeviceCounter, Scrub
+from rigops.probe.mounts import Mount
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.storage import SECTION as STORAGE
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.btrfs import DeviceCounter, Scrub
-    from rigops.probe.mounts import Mount
 
 _WRONG_DATA: Final = {"corruption_errs": "checksum errors", "generation_errs": "outdated blocks"}
 _REFUSED: Final = {

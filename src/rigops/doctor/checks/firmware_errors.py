@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import kernel_logs, pcie
-from rigops.doctor.views.kernel_logs import owner_of
+from rigops.doctor.views.kernel_logs import Which, owner_of
 from rigops.doctor.views.link_errors import knows_the_tree
+from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.views.kernel_logs import Which
-    from rigops.probe.kernel_log.log_line import LogLine
-    from rigops.probe.snapshot import HostSnapshot
+from rigops.probe.snapshot import HostSnapshot
 
 APEI = "pci.apei"
 

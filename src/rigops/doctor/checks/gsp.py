@@ -5,32 +5,29 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from packaging.version import Version
+
 from rigops.catalog import lookup, versions
+from rigops.catalog.model import Verdict
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.examined import once
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import Finding, Fix, fix_by_hand
 from rigops.doctor.known_lines import explaining
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import subject_of
 from rigops.doctor.views.driver_advice import DriverAdvice, advise
+from rigops.doctor.views.kernel_logs import Which
 from rigops.probe.address import normal
-from rigops.probe.kernel_log.events import count
+from rigops.probe.kernel_log.events import Xid, count
+from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.snapshot import HostSnapshot
 
 if TYPE_CHECKING:
-    from packaging.version import Version
-
-    from rigops.catalog.model import Verdict
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.views.kernel_logs import Which
-    from rigops.probe.kernel_log.events import Xid
-    from rigops.probe.kernel_log.log_line import LogLine
-    from rigops.probe.snapshot import HostSnapshot
-
     _Entry = tuple[Which, LogLine]
 
 XIDS: Final = frozenset({119, 120})

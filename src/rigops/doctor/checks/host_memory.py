@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.known_lines import explaining
 from rigops.doctor.views import kernel_logs
@@ -14,11 +15,8 @@ from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.memory import SECTION as MEMORY
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.memory import Memory, MemorySlot
-    from rigops.probe.snapshot import Answer
+from rigops.probe.sections.memory import Memory, MemorySlot
+from rigops.probe.snapshot import Answer
 
 _SHOWN: Final = 8
 _LEAST_SHARE: Final = 0.85  # of the modules that the kernel has: firmware and graphics take some

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
-from rigops.probe.sections.network import NAME_OF_SLOT
+from rigops.probe.sections.network import NAME_OF_SLOT, Interface, Network
 from rigops.probe.sections.network import SECTION as NETWORK
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.network import Interface, Network
 
 _SHOWN: Final = 3
 _WORD: Final = re.compile(r"[\w-]{1,64}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from rigops.concerns.kernel_args.kernel_line import (
     INTEL_ON,
@@ -13,23 +12,21 @@ from rigops.concerns.kernel_args.kernel_line import (
 )
 from rigops.doctor import views
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding
 from rigops.doctor.views import board, kernel_arguments, pcie, peers, proof
+from rigops.doctor.views.peers import Pair
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
+from rigops.probe.sections.iommu_groups import IommuGroups
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.views.peers import Pair
-    from rigops.probe.sections.iommu_groups import IommuGroups
 
 _TRANSLATED = frozenset({"DMA", "DMA-FQ"})
 _WHY = (

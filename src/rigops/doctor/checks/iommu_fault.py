@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, Status, fix_by_hand
 from rigops.doctor.views import board, kernel_arguments, kernel_logs
-from rigops.doctor.views.kernel_logs import Owner, owner_of
-from rigops.probe.kernel_log.events import count
+from rigops.doctor.views.kernel_logs import Owner, Which, owner_of
+from rigops.probe.kernel_log.events import IommuFault, count
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
@@ -18,14 +18,7 @@ from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.doctor.views.kernel_logs import Which
-    from rigops.probe.kernel_log.events import IommuFault
-    from rigops.probe.snapshot import HostSnapshot
-
+from rigops.probe.snapshot import HostSnapshot
 
 _SHOWN = 3
 _WHY_OF_MANY = (

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.probe.sections.boots import SECTION as BOOTS
 from rigops.probe.sections.boots import STORAGE
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
 
 
 @Check("journal.persistent", needs=(BOOTS,), needs_gpu=False, fixes=("hands",))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from inspect import cleandoc
-from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Finding
 from rigops.doctor.views import kernel_logs
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.pasted import SECTION as PASTED
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Finding
 
 
 def _of_the_kernel(name: str, what: str, cause_rank: int, text: str) -> Check:

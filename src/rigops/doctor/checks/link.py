@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rigops.doctor import views
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, fix_by_hand
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Evidence, Finding, Status, fix_by_hand
 from rigops.doctor.views import pcie
 from rigops.doctor.views.cards import judge_answering
+from rigops.doctor.views.pcie import Lanes
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.doctor.views.pcie import Lanes
-    from rigops.probe.sections.pci import PciFunction
-    from rigops.probe.smi.report import SmiGpu
-
+from rigops.probe.sections.pci import PciFunction
+from rigops.probe.smi.report import SmiGpu
 
 _NVME = 0x0108  # class on the bus
 _FEW_LANES = 4

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Finding, Fix, fix_by_hand
 from rigops.doctor.views import reported
 from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.probe.smi.report import SmiGpu
+from rigops.probe.smi.report import SmiGpu
 
 MOST_REMAPPED: Final = 512  # rows a card can replace
 MANY_RETIRED: Final = 15  # DCGM's soft limit of retired pages

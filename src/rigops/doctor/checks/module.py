@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from rigops.doctor import views
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
 from rigops.doctor.checks import module_build, secure_boot
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, Status, fix_by_hand
 from rigops.doctor.known_lines import explaining
 from rigops.doctor.views import (
     driver_advice,
@@ -29,11 +30,6 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
 from rigops.probe.sections.uname import SECTION as UNAME
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
 
 NEEDS = (
     UNAME,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_advice, modules_on_disk, next_boot
 from rigops.doctor.views.modules_on_disk import OnDisk
+from rigops.doctor.views.next_boot import NextKernel
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
@@ -16,11 +17,7 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.uname import SECTION as UNAME
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.views.next_boot import NextKernel
-    from rigops.probe.snapshot import HostSnapshot
+from rigops.probe.snapshot import HostSnapshot
 
 _WHY = (
     "A kernel module fits one kernel only, so DKMS builds the driver for every kernel that is "

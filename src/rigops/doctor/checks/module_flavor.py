@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from rigops.catalog import runs_on
+from rigops.catalog.model import DrivenGpu, ModuleFlavor
 from rigops.doctor import views
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views import (
     driver_advice,
@@ -28,11 +29,6 @@ from rigops.probe.sections.own_modules import SECTION as OWN_MODULES
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.uname import SECTION as UNAME
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import DrivenGpu, ModuleFlavor
-    from rigops.doctor.examined import Examined
-
 
 _FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)
 

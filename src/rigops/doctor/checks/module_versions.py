@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.line_search import is_in, texts_of
 from rigops.doctor.views import driver_advice, driver_state, modules_on_disk, next_boot
@@ -17,16 +17,12 @@ from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.package_history import SECTION as PACKAGE_HISTORY
+from rigops.probe.sections.package_history import Change
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.processes import SECTION as PROCESSES
 from rigops.probe.sections.uname import SECTION as UNAME
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.package_history import Change
-    from rigops.probe.snapshot import HostSnapshot
-
+from rigops.probe.snapshot import HostSnapshot
 
 _LIBRARIES = re.compile(
     r"libnvidia-compute(?:-[0-9]{3}(?:-server)?)?|libcuda1|libnvidia-ml1|nvidia-driver-libs"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.catalog.links import (
     CHANGED_IN,
@@ -13,18 +13,15 @@ from rigops.catalog.links import (
     predict,
 )
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import peers, proof
+from rigops.doctor.views.peers import Grants
 from rigops.probe.sections.nccl import SECTION as NCCL
+from rigops.probe.sections.nccl import Nccl, Setting
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.views.peers import Grants
-    from rigops.probe.sections.nccl import Nccl, Setting
-    from rigops.record import Proven
-
+from rigops.record import Proven
 
 _PROCESSORS: Final = ("AuthenticAMD", "GenuineIntel")
 _OLD_NAMES: Final = {"SOC": "SYS"}

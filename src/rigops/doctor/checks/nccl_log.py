@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Finding
 from rigops.doctor.views.program_runs import HANG, cited
 from rigops.probe.sections.nccl_log import SECTION as NCCL_LOG
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.nccl_log import NcclLog
+from rigops.probe.sections.nccl_log import NcclLog
 
 _OFF: Final = frozenset({"", "0"})
 _DEBUG: Final = "NCCL_DEBUG"

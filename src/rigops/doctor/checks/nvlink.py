@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from rigops.catalog import find_gpu
+from rigops.catalog.model import Gpu
 from rigops.doctor.check import Check
-from rigops.doctor.examined import once
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.probe.sections.nvidia_smi_nvlink import SECTION as NVLINK
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import Gpu
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.nvidia_smi_nvlink import NvlinkErrors, NvlinkGpu
+from rigops.probe.sections.nvidia_smi_nvlink import NvlinkErrors, NvlinkGpu
 
 MANY_ERRORS: Final = 100  # that a link has corrected: fewer are a passing disturbance
 _SHOWN: Final = 8

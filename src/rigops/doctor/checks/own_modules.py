@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rigops.concerns.driver_modules import NAME
 from rigops.concerns.driver_modules.decide import SHORT, because
 from rigops.concerns.driver_modules.record import PATH, failed
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import next_boot
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.own_modules import SECTION as OWN_MODULES
+from rigops.probe.sections.own_modules import OwnModules
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.uname import SECTION as UNAME
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.own_modules import OwnModules
 
 _WHY = (
     "The stock modules of GeForce cards grant no peer access over PCIe, so that P2P is gone while "

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.nvidia_driver import record
+from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.answer import is_in_place, needed_beside, not_installed
 from rigops.concerns.nvidia_driver.resolver.host_facts import installed_of
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, fix_by_hand
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Evidence, Finding, Status, fix_by_hand
 from rigops.doctor.views import apt
 from rigops.doctor.views.driver_packages import (
     AptRig,
@@ -20,16 +22,11 @@ from rigops.probe.package_names import RUN_FILE, is_kernel_meta, is_user_space
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
+from rigops.probe.sections.package_holds import AptPolicy, Offer, Origin
 from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.packages import Package
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.units import SECTION as UNITS
-
-if TYPE_CHECKING:
-    from rigops.concerns.nvidia_driver.record import PinnedDriver
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.probe.sections.package_holds import AptPolicy, Offer, Origin
-    from rigops.probe.sections.packages import Package
 
 _CITED = 3
 _TIMER = "apt-daily-upgrade.timer"

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import peers, proof
+from rigops.doctor.views.peers import Grants
+from rigops.doctor.views.proof import LastProof
 from rigops.hostside.p2p.verdict import HIGHEST, REFUSED
+from rigops.inventory.spec.model import P2PDemand
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_p2p import WRITE as P2P_WRITE
+from rigops.probe.sections.nvidia_smi_p2p import PeerMatrix
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.views.peers import Grants
-    from rigops.doctor.views.proof import LastProof
-    from rigops.inventory.spec.model import P2PDemand
-    from rigops.probe.sections.nvidia_smi_p2p import PeerMatrix
-    from rigops.record import Pair
-    from rigops.record.proven import FailedProof
+from rigops.record import Pair
+from rigops.record.proven import FailedProof
 
 _UNPROVEN: Final = "advertised, not proven: run preflight"
 _PROVEN: Final = "advertised, and proven"

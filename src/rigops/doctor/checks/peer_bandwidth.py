@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Finding
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Finding, Status
 from rigops.doctor.views.program_runs import (
     FIX,
     HANG,
@@ -18,12 +19,7 @@ from rigops.doctor.views.program_runs import (
     without_repeats,
 )
 from rigops.probe.sections.p2p_bandwidth_test import SECTION as P2P_TEST
-from rigops.probe.sections.p2p_bandwidth_test import is_elided
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.probe.sections.p2p_bandwidth_test import Matrix, Pair, Run
+from rigops.probe.sections.p2p_bandwidth_test import Matrix, Pair, Run, is_elided
 
 # A direct copy crosses fewer links than one through the host's memory. Where it is slower at all,
 # something redirects it; runs of one host differ by less than a fifth.

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rigops.doctor import views
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import peers, proof
+from rigops.doctor.views.peers import Grants
 from rigops.probe.sections.limits import SECTION as LIMITS
 from rigops.probe.sections.modprobe import SECTION as MODPROBE
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.views.peers import Grants
 
 HMM = "uvm.hmm"
 _AFFECTED = "Blackwell"

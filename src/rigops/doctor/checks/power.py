@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.preconditions import rivals
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import reported
 from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.units import SECTION as UNITS
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.units import CardSetter, Unit
-    from rigops.probe.smi.report import SmiGpu
-
+from rigops.probe.sections.units import CardSetter, Unit
+from rigops.probe.smi.report import SmiGpu
 
 _SHOWN: Final = 5
 _CABLE_XID: Final = 54

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import power
 from rigops.doctor import views
 from rigops.doctor.check import Check
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Evidence, Finding, Fix, Status
 from rigops.doctor.views import kernel_logs
 from rigops.doctor.views.host_power import find_power
 from rigops.inventory.spec import choice as per_gpu
 from rigops.inventory.spec.gpu import written_limit
-from rigops.power.budget import fitting
+from rigops.power import HostPower
+from rigops.power.budget import Budget, fitting
 from rigops.probe.kernel_log.events import OFF_THE_BUS
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.ups import SECTION as UPS
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.power import HostPower
-    from rigops.power.budget import Budget
-
 
 _KEY = "gpu_power_limit"
 _SHOWN: Final = 5

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rigops.concerns.gpu_tuning.state import TOLERANCE_WATTS
 from rigops.concerns.thermal_guard.record import lowered
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import reported
 from rigops.doctor.views.cards import chosen
 from rigops.doctor.views.declared import CARD_NEEDS, judge_card
 from rigops.doctor.views.reported import NotReported
 from rigops.inventory.spec import choice as per_gpu
+from rigops.inventory.spec.choice import Choice
 from rigops.inventory.spec.gpu import written_limit
+from rigops.inventory.spec.model import PowerLimit
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.inventory.spec.choice import Choice
-    from rigops.inventory.spec.model import PowerLimit
-    from rigops.probe.smi.report import SmiGpu
+from rigops.probe.smi.report import SmiGpu
 
 _KEY = "gpu_power_limit"
 _SILENTLY = (

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops.catalog import find_gpu
+from rigops.catalog import Catalog, find_gpu
 from rigops.dataclass import dataclass
 from rigops.doctor import views
-from rigops.doctor.card import NO_NAME
+from rigops.doctor.card import NO_NAME, Card
 from rigops.doctor.check import Check
-from rigops.doctor.examined import once
-from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.examined import Examined, once
+from rigops.doctor.finding import Evidence, Finding, Fix, Status, fix_by_hand
 from rigops.doctor.views import driver_state, pcie
 from rigops.doctor.views.cards import (
     answers,
@@ -25,8 +25,10 @@ from rigops.doctor.views.cards import (
     silent_cards,
     subject_of,
 )
+from rigops.inventory.spec.model import ExpectedGpus
 from rigops.probe.address import normal
 from rigops.probe.kernel_log.events import OFF_THE_BUS
+from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.lost_cards import ADVICE, MEASURED, UNNAMED, LostCard
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
@@ -35,16 +37,7 @@ from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.pci import SECTION as PCI
-
-if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.inventory.spec.model import ExpectedGpus
-    from rigops.probe.kernel_log.log_line import LogLine
-    from rigops.probe.smi.report import SmiGpu
-
+from rigops.probe.smi.report import SmiGpu
 
 _NVIDIA = "nvidia"
 _WHY_FEWER = (

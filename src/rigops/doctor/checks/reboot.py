@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views.driver_packages import user_space_versions
 from rigops.probe.sections.boot import REBOOT_REQUIRED
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
+from rigops.probe.sections.bootloader import Bootloader, MenuEntry
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.package_history import SECTION as PACKAGE_HISTORY
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.uname import SECTION as UNAME
+from rigops.probe.snapshot import HostSnapshot
 from rigops.probe.text import assignments
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.bootloader import Bootloader, MenuEntry
-    from rigops.probe.snapshot import HostSnapshot
-
 
 _RECOVERY: Final = frozenset({"single", "recovery", "rescue", "emergency"})
 _NUMBERS = re.compile(r"[0-9]{1,9}")

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.concerns.concern import Concern
 from rigops.concerns.host_records import damaged_records, key_maker, torn_lines
 from rigops.concerns.monitoring import NAME, record
+from rigops.concerns.monitoring.record import LastSelfCheck
 from rigops.concerns.registry import in_this_version
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_advice
 from rigops.doctor.views.declared import start_unit
 from rigops.doctor.views.driver_state import CONCERN
 from rigops.errors import RigopsError
+from rigops.inventory.spec import RigSpec
 from rigops.json_fields import readable
-from rigops.ownership.ownership import Ownership, WantedFile
+from rigops.ownership.ownership import OwnedFile, Ownership, WantedFile
 from rigops.probe.sections.boot import SECTION as BOOT
-from rigops.probe.sections.rigops_state import RECORD
+from rigops.probe.sections.boot import Boot
+from rigops.probe.sections.rigops_state import RECORD, Present, RigopsState
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.record.shell import JOURNAL
-
-if TYPE_CHECKING:
-    from rigops.concerns.concern import Concern
-    from rigops.concerns.monitoring.record import LastSelfCheck
-    from rigops.doctor.examined import Examined
-    from rigops.inventory.spec import RigSpec
-    from rigops.ownership.ownership import OwnedFile
-    from rigops.probe.sections.boot import Boot
-    from rigops.probe.sections.rigops_state import Present, RigopsState
 
 _AS_DECLARED = "`rigops plan -v` shows the difference; `rigops apply` puts it right"
 
@@ -199,7 +195,7 @@ def self_check(examined: Examined) -> Finding | list[Finding]:
     if _TIMER not in state.units and not is_declared:
         return Finding("skipped", "neither notify nor metrics is declared")
     timers = (_TIMER, _METRICS_TIMER) if examined.spec.metrics is not None else (_TIMER,)
-    if stopped := [name for name in timers if not _timer_runs(state, name)]:
+    if stopped := [name for name in timers if not (name in state.units and state.units[name].runs)]:
         return [_stopped_timer(state, name, stopped, is_declared=is_declared) for name in stopped]
     text = state.records.get(record.PATH)
     if text is None:
@@ -208,10 +204,6 @@ def self_check(examined: Examined) -> Finding | list[Finding]:
     if last is None:
         return Finding("unknown", f"{record.PATH} cannot be read")
     return _judge_self_check(last, examined.snapshot[BOOT].or_empty)
-
-
-def _timer_runs(state: RigopsState, name: str) -> bool:
-    return name in state.units and state.units[name].runs
 
 
 def _stopped_timer(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.known_lines import known_lines
 from rigops.doctor.views import driver_state, modules_on_disk, next_boot
@@ -19,11 +19,7 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
 from rigops.probe.sections.uname import SECTION as UNAME
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.snapshot import HostSnapshot
-
+from rigops.probe.snapshot import HostSnapshot
 
 _UNVERIFIED = re.compile(r"\bnvidia\S*: module verification failed")
 _HANDS = fix_by_hand(

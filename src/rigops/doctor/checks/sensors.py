@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.probe.sections.sensors import SECTION as SENSORS
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.sensors import Reading, Sensors, Throttled
+from rigops.probe.sections.sensors import Reading, Sensors, Throttled
 
 CPU_CELSIUS: Final = 100.0  # for CPUs that report no limit; Zen 4 is built to work at 95 °C
 NVME_CELSIUS: Final = 80.0  # for disks that report no limit; others report 80 to 85 °C

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from rigops.doctor import views
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views import pcie
 from rigops.probe import pcie_routes
 from rigops.probe.sections.aer import SECTION as AER
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.lspci import LspciFunction
 from rigops.probe.sections.pci import SECTION as PCI
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.lspci import LspciFunction
-    from rigops.probe.snapshot import HostSnapshot
-
+from rigops.probe.snapshot import HostSnapshot
 
 _FEW_LANES = 4
 _WORDS = re.compile(

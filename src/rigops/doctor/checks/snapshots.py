@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import json_fields
 from rigops.concerns.snapshots import record
@@ -13,18 +13,15 @@ from rigops.concerns.snapshots.decide import (
     read_back,
 )
 from rigops.concerns.snapshots.state import AGE, TARGET, UNPRUNED, judge_snapshots
+from rigops.concerns.state import State
 from rigops.doctor.check import Check
-from rigops.doctor.examined import once
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.doctor.views import copies
 from rigops.probe.mounts import mount_over
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.storage import SECTION as STORAGE
-
-if TYPE_CHECKING:
-    from rigops.concerns.state import State
-    from rigops.doctor.examined import Examined
 
 _NEEDS: Final = (RIGOPS_STATE, BOOT)
 _KEYS: Final = frozenset({"snapshots"})

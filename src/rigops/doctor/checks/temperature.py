@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import json_fields
 from rigops.concerns.thermal_guard import NAME, record
 from rigops.concerns.thermal_guard.decide import UNIT, unwatchable
+from rigops.concerns.thermal_guard.record import GuardState
+from rigops.doctor.card import Card
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import peers, reported
 from rigops.doctor.views.declared import start_unit
 from rigops.doctor.views.reported import NotReported
+from rigops.inventory.spec.model import ThermalLimit
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-
-if TYPE_CHECKING:
-    from rigops.concerns.thermal_guard.record import GuardState
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.inventory.spec.model import ThermalLimit
-    from rigops.probe.sections.rigops_state import OwnedUnit
-    from rigops.probe.smi.report import SmiGpu
+from rigops.probe.sections.rigops_state import OwnedUnit
+from rigops.probe.smi.report import SmiGpu
 
 MARGIN_CELSIUS: Final = 5.0  # so near to its slowdown, a warmer day is enough
 # For cards that do not report where they slow down: the known ones do from 82 °C (P100) to 102 °C.

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.kernel_args import state
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.dataclass import dataclass
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.probe.kernel_arguments import name as name_of
 from rigops.probe.kernel_arguments import split, words
+from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.kernel_log.log_line import LogLine
 
 _PASSTHROUGH = frozenset({"iommu=pt", "iommu.passthrough=1", "iommu.passthrough=on"})
 _IOMMU_OFF = ("amd_iommu=off", "intel_iommu=off", "iommu=off")

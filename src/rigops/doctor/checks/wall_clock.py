@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from rigops.concerns.preconditions import clock
 from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.limits import SECTION as LIMITS
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.snapshot import HostSnapshot
+from rigops.probe.snapshot import HostSnapshot
 
 
 @Check("time", needs_gpu=False, needs=(BOOT, LIMITS), fixes=("hands",))

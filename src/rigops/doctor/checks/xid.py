@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.catalog import find_xid
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.checks import gsp
 from rigops.doctor.examined import Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.finding import Evidence, Finding, Fix, Status, fix_by_hand
 from rigops.doctor.views import driver_state, kernel_logs, moved_cards, xid_context
 from rigops.doctor.views.cards import answers
 from rigops.doctor.views.declared import CARD_NEEDS, judge_card
-from rigops.doctor.views.incidents import ACTION_CHANGED, incidents, severity
+from rigops.doctor.views.incidents import ACTION_CHANGED, Incident, incidents, severity
+from rigops.doctor.views.kernel_logs import Read
+from rigops.doctor.views.moved_cards import Earlier
 from rigops.inventory.spec import choice as per_gpu
 from rigops.inventory.spec.gpu import written_limit
+from rigops.inventory.spec.model import PerGpu, PowerLimit
 from rigops.json_fields import readable
 from rigops.probe.lost_cards import ADVICE, UNNAMED
 from rigops.probe.sections.boots import SECTION as BOOTS
@@ -28,15 +31,6 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.record.declared import PATH as DECLARED
 from rigops.record.declared import DeclaredKeys
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.doctor.views.incidents import Incident
-    from rigops.doctor.views.kernel_logs import Read
-    from rigops.doctor.views.moved_cards import Earlier
-    from rigops.inventory.spec.model import PerGpu, PowerLimit
-
 
 _SHOWN = 4
 _OLDER_SHOWN = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from rigops.probe.section import Section
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
@@ -13,7 +14,6 @@ from rigops.probe.sections.pci import SECTION as PCI
 if TYPE_CHECKING:
     from rigops.catalog.model import DrivenGpu, Gpu
     from rigops.doctor.examined import Examined
-    from rigops.probe.section import Section
 
 
 NO_GPU: Final = "there is no NVIDIA GPU"

@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.probe.package_names import driver_version
-
-if TYPE_CHECKING:
-    from rigops.probe.sections.package_holds import Pin
-    from rigops.probe.sections.packages import Package
+from rigops.probe.sections.package_holds import Pin
+from rigops.probe.sections.packages import Package
 
 # Above the target release, so that no newer version of any archive outweighs it.
 _ABOVE_ALL: Final = 990

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rigops.concerns.preconditions.firmware import in_the_bios
-from rigops.doctor.examined import once
+from rigops.catalog.model import Setting
+from rigops.concerns.preconditions.firmware import Turn, in_the_bios
+from rigops.doctor.examined import Examined, once
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.firmware import Cpu, Firmware
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.pci import SECTION as PCI
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import Setting
-    from rigops.concerns.preconditions.firmware import Turn
-    from rigops.doctor.examined import Examined
-    from rigops.probe.snapshot import HostSnapshot
+from rigops.probe.snapshot import HostSnapshot
 
 _DMI = re.compile(r"^DMI: (?P<system>.+)/(?P<board>[^/]+), BIOS ")
 _HOST_BRIDGE: Final = 0x0600

@@ -6,20 +6,18 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.dataclass import dataclass
+from rigops.doctor.card import Card
+from rigops.doctor.examined import Examined
 from rigops.doctor.views import pcie, peers
 from rigops.doctor.views.cards import lost_cards
 from rigops.probe.pcie_routes import redirects, route_to
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import SECTION as PCI
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.pci import PciFunction
+from rigops.probe.sections.pci import PciFunction
 
 Kind = Literal["GPU", "NVMe", "SATA", "network", "InfiniBand"]
 

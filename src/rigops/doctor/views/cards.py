@@ -5,23 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from rigops.doctor import views
-from rigops.doctor.examined import once
+from rigops.doctor.card import Card
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import HOST, UNKNOWN_CARD, Evidence, Finding
-from rigops.inventory.spec.choice import choose, uuids_of
+from rigops.inventory.spec.choice import Choice, choose, uuids_of
+from rigops.inventory.spec.model import PerGpu
 from rigops.probe import lost_cards as lost
+from rigops.probe.lost_cards import LostCard
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pasted import SECTION as PASTED
-
-if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.inventory.spec.choice import Choice
-    from rigops.inventory.spec.model import PerGpu
-    from rigops.probe.lost_cards import LostCard
 
 Value = TypeVar("Value")
 

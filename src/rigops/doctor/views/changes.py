@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
-from rigops.doctor.examined import once
-from rigops.doctor.finding import HOST, Evidence, Fix, fix_by_hand
+from rigops.doctor.examined import Examined, once
+from rigops.doctor.finding import HOST, Evidence, Fix, Status, fix_by_hand
 from rigops.doctor.views import pcie
 from rigops.doctor.views.error_counters import KINDS, Counter, Kind
 from rigops.doctor.views.observed import observed, observed_card
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.memory import SECTION as MEMORY
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.record.baseline import Baseline, BaselineCard
+from rigops.record.baseline import Baseline, BaselineCard
 
 SECTION: Final = "baseline"  # of evidence
 _SHOWN: Final = 8
@@ -171,7 +167,8 @@ def _new(card: BaselineCard) -> Change:
 
 
 def _card(examined: Examined, old: BaselineCard, new: BaselineCard) -> Iterator[Change]:
-    evidence = _evidence_of(examined, new.address)
+    card = next(one for one in examined.cards if one.address == new.address)
+    evidence = pcie.lanes_of(examined, card).evidence
     if old.address != new.address:
         yield _of_card(new, "address", "info", "its address is {}", (old.address, new.address))
     for fact in _FACTS:
@@ -194,11 +191,6 @@ def _card(examined: Examined, old: BaselineCard, new: BaselineCard) -> Iterator[
         )
     yield from _settings(examined, old, new)
     yield from _warmth(old, new)
-
-
-def _evidence_of(examined: Examined, address: str) -> tuple[Evidence, ...]:
-    card = next(one for one in examined.cards if one.address == address)
-    return pcie.lanes_of(examined, card).evidence
 
 
 def _of_card(
@@ -228,7 +220,7 @@ def _of_card(
 
 @dataclass(frozen=True, kw_only=True)
 class _Fact:
-    """`lower`: what it is where the value is less than it was; None: any difference is harmless."""
+    """`lower`: the status where the value is less than before; None: any difference is harmless."""
 
     what: str
     value: Callable[[BaselineCard], int | str | None]

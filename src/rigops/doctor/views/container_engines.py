@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.probe.sections.container import SECTION as CONTAINER
 from rigops.probe.sections.packages import SECTION as PACKAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rigops.probe.snapshot import HostSnapshot
+from rigops.probe.snapshot import HostSnapshot
 
 ADVISED: Final = "1.18.2"  # a toolkit without a report against it
 TOOLKIT_PACKAGE: Final = "nvidia-container-toolkit-base"

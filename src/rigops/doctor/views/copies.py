@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.backup.ages import Moment
 from rigops.concerns.state import FAILING, HELD, IN_DOUBT, SELF_CHECK, State
-from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
+from rigops.concerns.state import Status as StateStatus
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import Evidence, Finding, Fix, Status, fix_by_hand
 from rigops.doctor.views.declared import start_unit
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rigops.concerns.state import Status as StateStatus
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.probe.snapshot import HostSnapshot
+from rigops.probe.snapshot import HostSnapshot
 
 FREE: Final = fix_by_hand(
     "mount what is missing, or set the clock; to remove most copies at once, run "

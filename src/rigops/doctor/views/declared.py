@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
 
+from rigops.concerns.concern import Concern, States
 from rigops.concerns.gpu_tuning.concern import GPU_TUNING
 from rigops.concerns.state import (
     AS_DECLARED,
@@ -16,22 +18,16 @@ from rigops.concerns.state import (
     NOT_HERE,
     REFUSED,
     UNKNOWN,
+    State,
 )
 from rigops.dataclass import dataclass
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
+from rigops.doctor.card import Card
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, Status, fix_by_hand
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from rigops.concerns.concern import Concern, States
-    from rigops.concerns.state import State
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.probe.sections.rigops_state import OwnedUnit
+from rigops.probe.sections.rigops_state import OwnedUnit
 
 CARD_NEEDS: Final = (SMI, RIGOPS_STATE, BOOT)  # of judge_card
 

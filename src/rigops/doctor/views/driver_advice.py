@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from itertools import chain
-from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from rigops.catalog import lookup, versions
+from rigops.catalog.model import DrivenGpu, Verdict
+from rigops.concerns.nvidia_driver.resolver.options import Choice
 from rigops.dataclass import dataclass
 from rigops.doctor import views
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Fix, fix_by_hand
 from rigops.doctor.views.driver_state import CONCERN, numbers
+from rigops.inventory.spec.model import DriverDeclaration
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.packages import SECTION as PACKAGES
-
-if TYPE_CHECKING:
-    from packaging.version import Version
-
-    from rigops.catalog.model import DrivenGpu, Verdict
-    from rigops.concerns.nvidia_driver.resolver.options import Choice
-    from rigops.doctor.examined import Examined
-    from rigops.inventory.spec.model import DriverDeclaration
 
 
 @dataclass(frozen=True)

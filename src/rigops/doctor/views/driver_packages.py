@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rigops.catalog import versions
 from rigops.dataclass import dataclass
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import apt
 from rigops.doctor.views.driver_advice import advise, blocked
@@ -15,14 +16,10 @@ from rigops.doctor.views.driver_state import CONCERN
 from rigops.probe.package_names import driver_version, is_driver_tool, is_user_space
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
+from rigops.probe.sections.package_holds import PackageHolds
 from rigops.probe.sections.packages import SECTION as PACKAGES
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.package_holds import PackageHolds
-    from rigops.probe.sections.packages import Package, Packages
-    from rigops.probe.snapshot import Answer
-
+from rigops.probe.sections.packages import Package, Packages
+from rigops.probe.snapshot import Answer
 
 _SHOWN = 4
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
+from rigops.doctor.card import Card
 from rigops.doctor.finding import Evidence
+from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
@@ -16,9 +18,7 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from rigops.doctor.card import Card
     from rigops.doctor.examined import Examined
-    from rigops.probe.kernel_log.log_line import LogLine
     from rigops.probe.snapshot import HostSnapshot
 
 DRIVER = "nvidia"

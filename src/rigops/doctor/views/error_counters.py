@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
-from rigops.doctor.finding import HOST, Evidence
+from rigops.doctor.examined import Examined
+from rigops.doctor.finding import HOST, Evidence, Status
 from rigops.doctor.views import pcie
 from rigops.probe.sections.aer import SECTION as AER
 from rigops.probe.sections.memory import SECTION as MEMORY
@@ -14,11 +15,7 @@ from rigops.probe.sections.nvidia_smi_nvlink import SECTION as NVLINK
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.smart import SECTION as SMART
 from rigops.probe.sections.storage import SECTION as STORAGE
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Status
-    from rigops.probe.smi.report import SmiGpu
+from rigops.probe.smi.report import SmiGpu
 
 _WRONG_DATA: Final = frozenset({"corruption_errs", "generation_errs"})
 _LINK: Final = (

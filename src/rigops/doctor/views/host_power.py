@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
+from rigops.doctor.card import Card
+from rigops.doctor.examined import Examined
 from rigops.doctor.views import reported
 from rigops.doctor.views.cards import lost_cards
 from rigops.power import Feeds, HostPower, KnownCard, loads_of
@@ -12,11 +14,9 @@ from rigops.power.report import Measured
 from rigops.probe.lost_cards import SECTIONS as LOST
 from rigops.probe.lost_cards import sentence
 from rigops.probe.sections.ups import SECTION as UPS
+from rigops.probe.smi.report import SmiGpu
 
 if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.probe.smi.report import SmiGpu
     from rigops.probe.snapshot import HostSnapshot
 
 SECTIONS: Final = (*LOST, UPS)

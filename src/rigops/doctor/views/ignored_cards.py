@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.catalog import find_branch, find_gpu, runs_on, versions
+from rigops.catalog.model import DrivenGpu, Gpu, ModuleFlavor
+from rigops.catalog.model import Evidence as Source
 from rigops.doctor import views
+from rigops.doctor.card import Card
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
 from rigops.doctor.views import driver_advice, driver_state
 from rigops.doctor.views.cards import answers, subject_of
+from rigops.probe.kernel_log.ignored import IgnoredCard, Refusal
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import DrivenGpu, Gpu, ModuleFlavor
-    from rigops.catalog.model import Evidence as Source
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.probe.kernel_log.ignored import IgnoredCard, Refusal
 
 _MOST_LINES: Final = 12
 _FLAVORS: Final[dict[Refusal, ModuleFlavor]] = {

@@ -5,21 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from rigops.catalog import find_xid
+from rigops.catalog import Catalog, find_xid
+from rigops.catalog.model import Severity
 from rigops.dataclass import dataclass
 from rigops.probe.kernel_log import events
-from rigops.probe.kernel_log.events import OFF_THE_BUS
+from rigops.probe.kernel_log.events import OFF_THE_BUS, KernelLog, Xid
 from rigops.probe.sections.boots import SECTION as BOOTS
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS, XID_HISTORY
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
-
-if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import Severity
-    from rigops.probe.kernel_log.events import KernelLog, Xid
-    from rigops.probe.snapshot import HostSnapshot
+from rigops.probe.snapshot import HostSnapshot
 
 ACTION_CHANGED: Final = 154
 # They clean up or ask for action after another one, which may have been a while ago.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rigops.concerns.kernel_args.bootloader import entries, grub
 from rigops.concerns.kernel_args.bootloader.choice import Blocker, configuration_of
@@ -11,21 +11,17 @@ from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.concerns.kernel_args.bootloader.unified import Mkinitcpio
 from rigops.concerns.kernel_args.kernel_line import INTEL_ON, leaves_intel_off
 from rigops.dataclass import dataclass
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Fix, fix_by_hand
 from rigops.doctor.views import board
 from rigops.probe.boot_files import KERNEL_CMDLINE
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
+from rigops.probe.sections.bootloader import Bootloader
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.probe.snapshot import HostSnapshot
 from rigops.record.kernel_arguments import read_arguments
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.bootloader import Bootloader
-    from rigops.probe.snapshot import HostSnapshot
 
 _WANTED = "iommu=pt"
 _PASSTHROUGH = frozenset({_WANTED, "iommu.passthrough=1", "iommu.passthrough=on"})

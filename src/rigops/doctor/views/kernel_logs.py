@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from rigops.dataclass import dataclass
 from rigops.doctor.card import logged_cards
-from rigops.doctor.examined import once
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import Evidence, Finding
+from rigops.probe.kernel_log.events import IommuFault, KernelLog, Xid
 from rigops.probe.kernel_log.log_line import LogLine
+from rigops.probe.section import Section
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import NVIDIA
 from rigops.probe.sections.pci import SECTION as PCI
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.kernel_log.events import IommuFault, KernelLog, Xid
-    from rigops.probe.section import Section
-    from rigops.probe.snapshot import Answer, HostSnapshot
+from rigops.probe.snapshot import Answer, HostSnapshot
 
 Which = Literal["current", "previous"]
 Event = TypeVar("Event", bound="LogLine | Xid | IommuFault")

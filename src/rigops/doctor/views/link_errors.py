@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
-from rigops.doctor.examined import once
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import HOST, Evidence
 from rigops.doctor.views import kernel_logs, pcie
 from rigops.probe import pcie_routes
+from rigops.probe.kernel_log.aer import LinkErrors, LinkSeverity
+from rigops.probe.kernel_log.events import KernelLog
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.probe.kernel_log.aer import LinkErrors, LinkSeverity
-    from rigops.probe.kernel_log.events import KernelLog
 
 _NVIDIA: Final = "10de"
 # They may have a card, its sound function or a port; any other driver has a device of its own.

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
 from rigops.probe.sections.dkms import SECTION as DKMS
+from rigops.probe.sections.dkms import DkmsModule
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
+from rigops.probe.sections.nvidia_modinfo import ModuleOnDisk
 from rigops.probe.sections.packages import SECTION as PACKAGES
-
-if TYPE_CHECKING:
-    from rigops.probe.sections.dkms import DkmsModule
-    from rigops.probe.sections.nvidia_modinfo import ModuleOnDisk
-    from rigops.probe.sections.packages import Package
-    from rigops.probe.snapshot import HostSnapshot
-
+from rigops.probe.sections.packages import Package
+from rigops.probe.snapshot import HostSnapshot
 
 _PREBUILT = re.compile(
     r"linux-modules-nvidia-[a-z0-9-]{0,60}?(?P<kernel>[0-9]{1,5}(?:\.[0-9]{1,5}){2}-\S+)"

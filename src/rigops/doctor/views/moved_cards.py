@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.dataclass import dataclass
-from rigops.doctor.examined import once
+from rigops.doctor.examined import Examined, once
+from rigops.doctor.views.incidents import Incident
 from rigops.probe.address import normal
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS, XID_HISTORY
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.views.incidents import Incident
 
 # Before the first Xid of a card in a boot.
 _NAMED: Final = re.compile(

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
 from rigops.numbers import whole
-from rigops.probe.sections.bootloader import GRUB_DEFAULTS
+from rigops.probe.sections.bootloader import GRUB_DEFAULTS, Bootloader, MenuEntry
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.uname import SECTION as UNAME
+from rigops.probe.snapshot import HostSnapshot
 from rigops.probe.text import assignments
-
-if TYPE_CHECKING:
-    from rigops.probe.sections.bootloader import Bootloader, MenuEntry
-    from rigops.probe.snapshot import HostSnapshot
 
 _IMAGE_FILE = re.compile(r".*vmlinuz-(?P<release>[0-9]\S*)")
 _IMAGE_PACKAGE = re.compile(r"linux-image-(?:unsigned-)?(?P<release>[0-9]+\.[0-9]+\.[0-9]+-\S+)")

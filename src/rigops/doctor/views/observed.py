@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rigops.doctor import views
-from rigops.doctor.examined import once
+from rigops.doctor.card import Card
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.views import driver_state, error_counters, pcie
+from rigops.probe.section import Section
 from rigops.probe.sections.aer import SECTION as AER
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
@@ -20,13 +23,6 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.smart import SECTION as SMART
 from rigops.probe.sections.storage import SECTION as STORAGE
 from rigops.record.baseline import Baseline, BaselineCard, MemoryModule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.probe.section import Section
 
 NEEDS: Final[tuple[Section[Any], ...]] = (
     *views.COUNTS_CARDS,

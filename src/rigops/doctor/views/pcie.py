@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
-from rigops.doctor.examined import once
+from rigops.doctor.card import Card
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import Evidence
 from rigops.probe.pcie_routes import route_to
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -15,12 +16,10 @@ from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.sections.pci import Link, PciFunction
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.probe.sections.pci import Link, PciFunction
     from rigops.probe.snapshot import HostSnapshot
 
 _LIMITED = re.compile(

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
-from rigops.doctor.examined import once
+from rigops.doctor.card import Card
+from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import Evidence, Finding
+from rigops.probe.section import Section
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_p2p import WRITE as P2P_WRITE
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 
 if TYPE_CHECKING:
-    from rigops.doctor.card import Card
-    from rigops.doctor.examined import Examined
-    from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
 GRANTED = "OK"

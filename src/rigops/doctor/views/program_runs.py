@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rigops.doctor.finding import Evidence, Finding, fix_by_hand
-
-if TYPE_CHECKING:
-    from rigops.probe.section import Section
+from rigops.probe.section import Section
 
 SHOWN_LINES: Final = 4
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
+from rigops.doctor.finding import Finding
 from rigops.hostside.p2p.verdict import ALONE, REFUSED
 from rigops.json_fields import readable
 from rigops.probe.sections.nvidia_version import SECTION as DRIVER
@@ -21,7 +22,6 @@ from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
     from rigops.doctor.examined import Examined
-    from rigops.doctor.finding import Finding
 
 NEEDS: Final = (RIGOPS_STATE, DRIVER, UNAME, COMMAND_LINE, OWN_MODULES)
 

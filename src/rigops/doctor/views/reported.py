@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
+from rigops.doctor.card import Card
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding
 from rigops.doctor.views.cards import lost_cards
 from rigops.probe.lost_cards import sentence
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.smi.report import SmiGpu
 
 if TYPE_CHECKING:
-    from rigops.doctor.card import Card
     from rigops.doctor.check import Run
-    from rigops.doctor.examined import Examined
-    from rigops.probe.smi.report import SmiGpu
 
     Judge = Callable[[Examined, Card, SmiGpu], "Finding | NotReported"]
 

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.catalog import Catalog
 from rigops.dataclass import dataclass
 from rigops.doctor.checks import aer, driver_hang
-from rigops.doctor.finding import HOST, Finding, fix_by_hand
-from rigops.doctor.host_report import host_status
+from rigops.doctor.finding import HOST, Finding, Status, fix_by_hand
+from rigops.doctor.host_report import HostStatus, host_status
 from rigops.doctor.registry import CHECKS, examine
-from rigops.doctor.watch.stream import MOST_CARDS
+from rigops.doctor.watch.stream import MOST_CARDS, Sample
+from rigops.errors import HostError
+from rigops.inventory.spec import RigSpec
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.kernel_log.parser import parse as parse_log
 from rigops.probe.lost_cards import ADVICE
+from rigops.probe.sections.aer import AerDevice, Kind
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.smi.report import SmiGpu, SmiReport
 from rigops.probe.snapshot import Answer, HostSnapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rigops.catalog import Catalog
-    from rigops.doctor.finding import Status
-    from rigops.doctor.host_report import HostStatus
-    from rigops.doctor.watch.stream import Sample
-    from rigops.errors import HostError
-    from rigops.inventory.spec import RigSpec
-    from rigops.probe.sections.aer import AerDevice, Kind
-    from rigops.probe.smi.report import SmiGpu, SmiReport
 
 CHECK_IDS: Final = (
     *("gpu.lost", "xid", "tmp.core", "tmp.mem", "tmp.fan", "tmp.outlier"),

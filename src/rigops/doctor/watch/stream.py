@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.numbers import whole
 from rigops.probe.sections import aer, nvidia_smi_xml
+from rigops.probe.sections.aer import AerDevice
 from rigops.probe.smi import query
-
-if TYPE_CHECKING:
-    from rigops.probe.sections.aer import AerDevice
-    from rigops.probe.smi.report import SmiGpu, SmiReport
+from rigops.probe.smi.report import SmiGpu, SmiReport
 
 MOST_CARDS: Final = 256  # a host that sends more is no rig
 _MOST_LINES: Final = 4096  # of one source that wait for others

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rigops.hostside.p2p.words import Words
 
 REPORT_BYTES: Final = 40
-FLAG_TO_WORDS: Final = 128  # bytes of a mailbox between its flag and its words
 _BLOCKS: Final = 64
 _THREADS: Final = 256
 _NOTHING: Final = (1 << 64) - 1

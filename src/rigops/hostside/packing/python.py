@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 OLDEST = (3, 8)
 _NEWER_THAN_OLDEST = {"annotationlib", "compression", "graphlib", "tomllib", "zoneinfo"}

@@ -10,12 +10,9 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from rigops.hostside.packing.python import Place
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _INCLUDE_LIKE = re.compile(
     r"(^|[;&|({]|\b(then|do|else)\b)\s*(\.|source)\s+[\"']?\.{1,2}/",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from rigops.inventory.spec.model import GpuSelector, PerGpu
+from rigops.inventory.spec.model import GpuSelector, PerGpu
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ from dataclasses import field, fields
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar, cast
 
 from rigops.dataclass import dataclass
+from rigops.inventory.spec.scalars import Key
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
-    from rigops.inventory.spec.scalars import Key
 
 T = TypeVar("T")
 

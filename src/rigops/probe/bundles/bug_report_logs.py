@@ -10,13 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.probe.kernel_log import stamps
+from rigops.probe.kernel_log.stamps import Stamped
 from rigops.probe.text import lines
-
-if TYPE_CHECKING:
-    from rigops.probe.kernel_log.stamps import Stamped
 
 _FIRST_WORDS: Final = "Linux version "
 _KERNELS_FIRST_LINES: Final = 16 * 1024

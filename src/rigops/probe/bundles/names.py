@@ -11,16 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 from rigops.catalog import load
 from rigops.dataclass import dataclass
 from rigops.probe.bundles.pseudonyms import WordKind, is_pseudonym
-from rigops.probe.section import EVERY_WORD
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.network import NAME_OF_SLOT
-
-if TYPE_CHECKING:
-    from rigops.probe.section import Section
 
 UNAME: Final = "uname"
 

@@ -49,11 +49,7 @@ _OTHER_ARCHIVES: Final = {
     b"\x04\x22\x4d\x18": "lz4",
     b"\x1f\x9d": "compress",
 }
-_ACCEPTED: Final = (
-    "a bundle: a directory or a .tar.gz of one or several; the output of "
-    "`rigops doctor --print-probe` run by hand; an nvidia-bug-report.log or .log.gz; a text with "
-    "copied outputs such as those of nvidia-smi, dmesg, journalctl and lspci"
-)
+_ACCEPTED: Final = "a bundle, an nvidia-bug-report.log, or text with output of nvidia-smi or dmesg"
 
 
 def read_all(path: Path, *, is_known: IsKnown = lambda _: False) -> list[Bundle]:
@@ -173,7 +169,7 @@ def _refuse_what_is_known(beginning: bytes, place: str) -> None:
         if beginning.startswith(magic):
             message = f"packed with {kind}, which is not read"
             fix = "Unpack it into a directory of its own, and give that."
-            raise usage_error(message=message, file=place, accepted=_ACCEPTED, fix=fix)
+            raise usage_error(message=message, file=place, fix=fix)
 
 
 def _content_of_paste(reader: BoundedReader, place: str) -> bytes:

@@ -12,14 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.probe.bundles import evidence, names
-from rigops.probe.bundles.pseudonyms import Pseudonyms, is_pseudonym
+from rigops.probe.bundles.pseudonyms import Pseudonyms, WordKind, is_pseudonym
 from rigops.probe.bundles.shapes import Shapes, users_in, without_secrets
 from rigops.probe.sections.identity import SECTION as IDENTITY
 from rigops.probe.sections.pasted import SECTION as PASTED
 
 if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle, Paste
-    from rigops.probe.bundles.pseudonyms import WordKind
 
 _SERIAL_LENGTH: Final = 8
 

@@ -12,14 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import atomic_file
 from rigops.errors import usage_error
-from rigops.probe.bundle import MOST_BYTES
-
-if TYPE_CHECKING:
-    from rigops.probe.bundle import Bundle
+from rigops.probe.bundle import MOST_BYTES, Bundle
 
 _ARCHIVES: Final = (".tar.gz", ".tgz")
 _PRIVATE_FILE: Final = 0o600

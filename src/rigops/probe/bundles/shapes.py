@@ -6,13 +6,10 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.probe.bundles import names
-from rigops.probe.bundles.pseudonyms import is_pseudonym
-
-if TYPE_CHECKING:
-    from rigops.probe.bundles.pseudonyms import Pseudonyms
+from rigops.probe.bundles.pseudonyms import Pseudonyms, is_pseudonym
 
 _PUBLIC: Final = (
     "debian.org", "ubuntu.com", "canonical.com", "launchpad.net", "launchpadcontent.net",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from rigops.probe.kernel_log.log_line import LogLine
+from rigops.probe.kernel_log.log_line import LogLine
 
 LinkSeverity = Literal["corrected", "nonfatal", "fatal"]
 

@@ -6,15 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.probe.address import normal
 from rigops.probe.kernel_log.aer import AerLog, LinkErrors
 from rigops.probe.kernel_log.ignored import IgnoredCard, IgnoredCards
-
-if TYPE_CHECKING:
-    from rigops.probe.kernel_log.log_line import LogLine
+from rigops.probe.kernel_log.log_line import LogLine
 
 OFF_THE_BUS: Final = 79
 

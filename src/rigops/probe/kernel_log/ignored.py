@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.dataclass import dataclass
 from rigops.probe.address import normal
-
-if TYPE_CHECKING:
-    from rigops.probe.kernel_log.log_line import LogLine
+from rigops.probe.kernel_log.log_line import LogLine
 
 Refusal = Literal[
     "legacy",  # supported through the NVIDIA 580.xx Legacy drivers

@@ -143,7 +143,7 @@ if [ -n "$shown" ]; then
     block "{NAMED}"
     # The same for each device of a card: once is enough.
     awk '
-        function tell(text) {{ if (!told[file text]++ && lines++ < 100) print file ":" text }}
+        function tell(text) {{ if (!printed[file text]++ && lines++ < 100) print file ":" text }}
         function ends() {{
             if (node != "" && major != "") tell(node " major " major)
             node = major = ""

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
 from rigops.probe import mounts
 from rigops.probe.btrfs import Btrfs, btrfs
+from rigops.probe.mounts import Mounts
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines, matches, preamble
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rigops.probe.mounts import Mounts
 
 MOUNTS = "/proc/self/mounts"
 FSTAB = "/etc/fstab"

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from rigops.dataclass import dataclass
 from rigops.probe import address
 from rigops.probe.smi import values
-from rigops.probe.smi.values import Values
-
-if TYPE_CHECKING:
-    from rigops.probe.smi.values import CardOutput
+from rigops.probe.smi.values import CardOutput, Values
 
 Value = TypeVar("Value")
 

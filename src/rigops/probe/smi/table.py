@@ -69,7 +69,10 @@ class _Reading:
                     self._end()
             elif _BANNER.match(plain):
                 self._begin()
-                self._take_versions(line)
+                for name, shape in _VERSIONS:
+                    found = shape.search(line)
+                    if found:
+                        self.output.head[name] = Leaf(found["value"], line.strip())
             elif _PROCESSES in plain.lower():
                 self._in_processes = True
             elif self._in_processes:
@@ -89,12 +92,6 @@ class _Reading:
         for card in self.output.cards:
             if not card.processes:
                 card.leaves["processes"] = Leaf("None", card.line)
-
-    def _take_versions(self, line: str) -> None:
-        for name, shape in _VERSIONS:
-            found = shape.search(line)
-            if found:
-                self.output.head[name] = Leaf(found["value"], line.strip())
 
     def _take(self, line: str) -> None:
         cells = _cells(line)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
-from rigops.doctor.host_report import MORE
+from rigops.doctor.examined import Examined
+from rigops.doctor.host_report import MORE, HostReport
 from rigops.doctor.views import bus, peers
 from rigops.doctor.views.host_power import find_measured, find_power
 from rigops.doctor.views.proof import last_proof
@@ -22,10 +23,6 @@ from rigops.report.html.findings import findings
 from rigops.report.html.page import HostBlock, page
 from rigops.report.html.stories import stories
 from rigops.report.html.topology import feeds_of, topology
-
-if TYPE_CHECKING:
-    from rigops.doctor.examined import Examined
-    from rigops.doctor.host_report import HostReport
 
 _DUTY: Final = 50
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.dataclass import dataclass
+from rigops.doctor.views.bus import Bus, Device
 from rigops.report.html.elements import Html, element
 from rigops.report.power_words import short
-
-if TYPE_CHECKING:
-    from rigops.doctor.views.bus import Bus, Device
 
 Feed = tuple[str, str]  # supply and circuit, each empty where it is not declared
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from typing import Final
 
 from rigops.report.terminal import visible
-
-STATUSES: Final = ("fail", "unknown", "warn", "info", "ok", "skipped")
 
 
 class Html(str):

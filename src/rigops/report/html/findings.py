@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.finding import HOST
+from rigops.doctor.finding import HOST, Finding, Fix
 from rigops.python_literal import literal
 from rigops.report.doctor_findings import by_urgency, is_grave
 from rigops.report.html.elements import Html, badge, element, folded, joined, prose
 from rigops.report.words import grouped
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Finding, Fix
     from rigops.doctor.host_report import HostReport
 
 _FOLDED: Final = ("unknown", "ok", "skipped")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor.views.peers import GRANTED
+from rigops.doctor.views.peers import Pair as PeerPair
 from rigops.hostside.p2p.verdict import REFUSED, STATUS_OF
+from rigops.record.proven import Pair as ProvenPair
 from rigops.report.html.elements import Html, element, joined, prose, scrolling
 from rigops.report.power_words import short
 
 if TYPE_CHECKING:
-    from rigops.doctor.views.peers import Pair as PeerPair
     from rigops.preflight.found import Collapsed, PairFound
-    from rigops.record.proven import Pair as ProvenPair
 
 _SHADES: Final = 5
 _SHORT: Final = {"not_granted": "no", "wrong_data": "WRONG", "slower_than_staged": "slow"}

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import __version__, assets
 from rigops.dataclass import dataclass
-from rigops.report.closing import MOST_IN_FULL
+from rigops.report.closing import MOST_IN_FULL, Row
 from rigops.report.html.elements import Html, badge, element, folded, joined, prose, table
-
-if TYPE_CHECKING:
-    from rigops.report.closing import Row
 
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

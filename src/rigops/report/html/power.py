@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rigops.doctor.views.bus import Bus, Device, Link
+from rigops.power import Load
 from rigops.report.closing import Row
 from rigops.report.html.budget import budget, circuit
 from rigops.report.html.elements import Html, element
@@ -15,7 +16,6 @@ from rigops.report.power import worst_text
 from rigops.report.power_words import WORDS
 
 if TYPE_CHECKING:
-    from rigops.power import Load
     from rigops.power.report import PowerReport, SharedCircuit
 
 

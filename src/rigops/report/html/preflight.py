@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from rigops.doctor.views.bus import GENERATIONS, Bus, Device, Link
 from rigops.hostside.p2p.verdict import FAIL
 from rigops.preflight.changes import in_words
+from rigops.preflight.found import HostFound
 from rigops.preflight.headline import in_a_word, paragraph, stopgap
 from rigops.probe.lost_cards import ADVICE
 from rigops.report.html import matrix
@@ -20,9 +20,6 @@ from rigops.report.preflight import (
     preflight_rows,
     proven_text,
 )
-
-if TYPE_CHECKING:
-    from rigops.preflight.found import HostFound
 
 
 def preflight_page(hosts: Sequence[HostFound]) -> str:

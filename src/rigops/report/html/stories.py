@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from rigops.doctor.finding import Finding
+from rigops.doctor.host_report import HostReport
+from rigops.doctor.stories import Story
 from rigops.report.html.elements import Html, badge, element, joined, prose
 from rigops.report.html.findings import fix_lines, subjects
-
-if TYPE_CHECKING:
-    from rigops.doctor.finding import Finding
-    from rigops.doctor.host_report import HostReport
-    from rigops.doctor.stories import Story
 
 
 def stories(host: HostReport) -> Html:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from rigops.report.html.drawing import NARROW, WIDE, Drawing
+from rigops.doctor.views.bus import Bus, Device
+from rigops.power.budget import Budget
+from rigops.report.html.drawing import NARROW, WIDE, Drawing, Feed
 from rigops.report.html.elements import Html, element, folded, joined, table
 from rigops.report.power_words import short
-
-if TYPE_CHECKING:
-    from rigops.doctor.views.bus import Bus, Device
-    from rigops.power.budget import Budget
-    from rigops.report.html.drawing import Feed
 
 
 def topology(bus: Bus, feeds: Mapping[str, Feed], host: str) -> Html:

@@ -107,7 +107,7 @@ def test_what_was_learned_is_read_again_and_goes_on(tmp_path: Path) -> None:
 
     found = read_baselines(paths, HOLD)
     assert (found.samples, found.is_changed) == (learned.samples, False)
-    (kept,) = THERMAL_GUARD.records()
+    (kept,) = THERMAL_GUARD.records
     kept.parse(paths.baseline.read_text())  # it raises where rigops calls the record damaged
     assert kept.path == f"/{paths.baseline.relative_to(tmp_path)}"
 

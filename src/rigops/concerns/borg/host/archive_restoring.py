@@ -14,6 +14,12 @@ from rigops.backup.host.mounted import mount_of, mounted_below
 from rigops.backup.host.noted_places import demand_mounted, note_restored
 from rigops.backup.host.one_run import only_run
 from rigops.backup.host.paths import is_free
+from rigops.backup.host.restore_frame import (
+    RestorePaths,
+    add_restore_options,
+    answer_restore,
+    read_restore_paths,
+)
 from rigops.backup.host.snapshot_settings import read_snapshot_settings
 from rigops.backup.host.subvolumes import file_system_uuid
 from rigops.backup.host.unfinished import clear_unfinished
@@ -39,14 +45,10 @@ from rigops.concerns.borg.host.repository import (
     open_borg,
 )
 from rigops.concerns.borg.host.restore_frame import (
-    RestorePaths,
     RestoreSource,
-    add_restore_options,
-    answer_restore,
     demand_room,
     describe_restore,
     finish_extraction,
-    read_restore_paths,
     refuse_to_overwrite,
 )
 from rigops.hostside.shared.beneath import (
@@ -91,7 +93,9 @@ class ArchiveRequest(NamedTuple):
 
 
 def add_archive_restore(commands: Any) -> None:
-    parser = add_restore_options(commands, __doc__ or "")
+    parser = add_restore_options(
+        commands, __doc__ or "", "an archive", "the repository, or nothing"
+    )
     parser.add_argument("--of", default="", metavar="HOST", help="from archives of this host")
     parser.set_defaults(carry_out=restore_archive)
 

@@ -1,44 +1,25 @@
-"""Common parts of restores of archives: options, checks, and answer."""
+"""Common parts of restores of archives: checks, and the description of what was done."""
 
 from __future__ import annotations
 
 import os
-import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rigops.backup.host.btrfs import run_tool
-from rigops.backup.host.errors import HostError, restore_error
-from rigops.backup.host.one_run import Interrupted, go_on_to_the_end
-from rigops.backup.host.paths import path_beside
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.one_run import go_on_to_the_end
+from rigops.backup.host.restore_frame import RestorePaths
 from rigops.backup.utc import utc_text
 from rigops.hostside.shared.beneath import open_beneath
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
     from datetime import datetime
 
     from rigops.backup.host.documents import Restored
-    from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.archive_contents import Found
     from rigops.hostside.shared.beneath import Entry, Folder
 
 _SPARE_ROOM = 16 << 20
-
-
-class RestorePaths(NamedTuple):
-    """Absolute. `to`: the folder to restore into; empty: beside what is there."""
-
-    path: str
-    to: str
-
-    @property
-    def inside(self) -> str:
-        """As archives have it."""
-        return self.path.strip("/")
-
-    def target(self, at: datetime) -> str:
-        return path_beside(self.path, self.to, at)
 
 
 class RestoreSource(NamedTuple):
@@ -49,43 +30,6 @@ class RestoreSource(NamedTuple):
     place: str
     engine: str
     found: Found
-
-
-def add_restore_options(commands: Any, purpose: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser("restore", help=purpose)
-    parser.add_argument("--path", required=True)
-    parser.add_argument("--at", default="", help="a time in UTC, or the name of an archive")
-    parser.add_argument("--place", default="", help="the repository, or nothing")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--to", default="", metavar="DIR")
-    where.add_argument("--in-place", action="store_true")
-    parser.add_argument("--dry-run", action="store_true")
-    return parser
-
-
-def read_restore_paths(options: argparse.Namespace) -> RestorePaths:
-    path = os.path.normpath(options.path)
-    if not path.startswith("/") or (options.to and not options.to.startswith("/")):
-        raise HostError(f"{options.to or options.path} is no absolute path", "begin it with /")
-    return RestorePaths(path, os.path.normpath(options.to) if options.to else "")
-
-
-def answer_restore(
-    options: argparse.Namespace, output: Output, carry_out: Callable[[], Restored]
-) -> int:
-    began = time.monotonic()
-    try:
-        done = carry_out()
-    except Interrupted:
-        output.error(HostError("interrupted; nothing was changed", "run it again"))
-        raise
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise restore_error(options.path, error) from error
-    seconds = {} if options.dry_run else {"seconds": round(time.monotonic() - began, 1)}
-    output.result({"restored": {**done, **seconds}})
-    return 0
 
 
 def describe_restore(path: str, source: RestoreSource, target: str) -> Restored:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from rigops.concerns.kernel_args.bootloader import entries, grub
-from rigops.concerns.kernel_args.bootloader.entries import Kernelstub, SystemdBoot
-from rigops.concerns.kernel_args.bootloader.tokens import ByHand
+from rigops.concerns.kernel_args.bootloader.entries import Kernelstub, LoaderEntry, SystemdBoot
+from rigops.concerns.kernel_args.bootloader.tokens import ByHand, Edit, Words
 from rigops.concerns.kernel_args.bootloader.unified import KernelInstall, Mkinitcpio
 from rigops.dataclass import dataclass
 from rigops.probe.boot_files import (
@@ -23,11 +23,7 @@ from rigops.probe.boot_files import (
     RUNNING,
     Files,
 )
-
-if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.bootloader.entries import LoaderEntry
-    from rigops.concerns.kernel_args.bootloader.tokens import Edit, Words
-    from rigops.probe.sections.bootloader import Bootloader
+from rigops.probe.sections.bootloader import Bootloader
 
 
 class Configuration(Protocol):

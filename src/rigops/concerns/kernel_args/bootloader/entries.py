@@ -6,20 +6,16 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.kernel_args.bootloader import grub_menu, tokens
 from rigops.concerns.kernel_args.bootloader.shell import apart, synced
-from rigops.concerns.kernel_args.bootloader.tokens import ByHand, CannotEditError, edit
+from rigops.concerns.kernel_args.bootloader.tokens import ByHand, CannotEditError, Edit, Words, edit
 from rigops.dataclass import dataclass
 from rigops.numbers import whole
 from rigops.probe import kernel_arguments as arguments
-from rigops.probe.boot_files import LOADER_ENTRIES
+from rigops.probe.boot_files import LOADER_ENTRIES, Files
 from rigops.record.trial_boot import MARK
-
-if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.bootloader.tokens import Edit, Words
-    from rigops.probe.boot_files import Files
 
 ENTRY_ID: Final = "rigops-trial"  # of a trial boot
 

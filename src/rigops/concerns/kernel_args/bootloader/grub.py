@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.kernel_args.bootloader import entries, shell, tokens
 from rigops.concerns.kernel_args.bootloader.shell import apart
-from rigops.concerns.kernel_args.bootloader.tokens import ByHand, CannotEditError, Edit, edit
+from rigops.concerns.kernel_args.bootloader.tokens import ByHand, CannotEditError, Edit, Words, edit
 from rigops.probe import kernel_arguments as arguments
-from rigops.probe.boot_files import GRUB_ENVIRONMENTS, KERNEL_CMDLINE
+from rigops.probe.boot_files import GRUB_ENVIRONMENTS, KERNEL_CMDLINE, Files
 from rigops.probe.kernel_arguments import name
-
-if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.bootloader.tokens import Words
-    from rigops.probe.boot_files import Files
 
 DEFAULTS: Final = "/etc/default/grub"
 DROP_INS: Final = "/etc/default/grub.d"

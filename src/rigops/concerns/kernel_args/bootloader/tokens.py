@@ -8,18 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.kernel_args.bootloader import shell
 from rigops.concerns.kernel_args.bootloader.shell import BARE, Unit, Value
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
+from rigops.probe.boot_files import Files
 
-if TYPE_CHECKING:
-    from rigops.probe.boot_files import Files
-
-    Finder = Callable[[str], "Line | None"]
-    Words = tuple[str, ...]
+Finder = Callable[[str], "Line | None"]
+Words = tuple[str, ...]
 
 ENDS: Final = frozenset({"--", "---"})
 _BLANKS: Final = frozenset(" \t\n\r\v\f")

@@ -7,11 +7,20 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.kernel_args.bootloader import entries, grub, shell, tokens
+from rigops.concerns.kernel_args.bootloader.entries import LoaderEntry
 from rigops.concerns.kernel_args.bootloader.shell import apart, synced
-from rigops.concerns.kernel_args.bootloader.tokens import ByHand, CannotEditError, Edit, edit, exact
+from rigops.concerns.kernel_args.bootloader.tokens import (
+    ByHand,
+    CannotEditError,
+    Edit,
+    Finder,
+    Words,
+    edit,
+    exact,
+)
 from rigops.probe import kernel_arguments as arguments
 from rigops.probe.boot_files import (
     CMDLINE_DROP_INS,
@@ -20,13 +29,9 @@ from rigops.probe.boot_files import (
     MKINITCPIO_PRESETS,
     RUNNING,
     VENDOR_CMDLINE,
+    Files,
 )
 from rigops.record.trial_boot import without_marks
-
-if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.bootloader.entries import LoaderEntry
-    from rigops.concerns.kernel_args.bootloader.tokens import Finder, Words
-    from rigops.probe.boot_files import Files
 
 _DROP_IN: Final = f"{CMDLINE_DROP_INS}/99-rigops.conf"
 _OF_ONE_BOOT: Final = frozenset({"BOOT_IMAGE", "initrd"})

@@ -10,10 +10,12 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.kernel_args.bootloader import grub_menu
 from rigops.concerns.kernel_args.bootloader.entries import ENTRY_ID
+from rigops.concerns.kernel_args.bootloader.grub_menu import GrubEntry
+from rigops.concerns.kernel_args.trial_boot.conditions import BootMount, Conditions, Grub
 from rigops.concerns.kernel_args.trial_boot.parts import (
     ESP_FOLDER,
     ESP_VARIABLE,
@@ -26,10 +28,6 @@ from rigops.concerns.kernel_args.trial_boot.parts import (
     step,
 )
 from rigops.probe.kernel_arguments import name
-
-if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.bootloader.grub_menu import GrubEntry
-    from rigops.concerns.kernel_args.trial_boot.conditions import BootMount, Conditions, Grub
 
 # As GRUB names them. It rewrites a file block by block where that lies, which the others forbid
 # (btrfs, zfs, squash4), or where a small file has no block of its own (f2fs).

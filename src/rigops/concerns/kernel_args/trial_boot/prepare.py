@@ -6,18 +6,15 @@ However that boot ends, the one after it is the old one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from rigops.concerns.kernel_args.bootloader import grub_menu
 from rigops.concerns.kernel_args.bootloader.tokens import ENDS
 from rigops.concerns.kernel_args.trial_boot import grub as grub_trial
 from rigops.concerns.kernel_args.trial_boot import systemd_boot as systemd_boot_trial
+from rigops.concerns.kernel_args.trial_boot.conditions import Conditions
 from rigops.concerns.kernel_args.trial_boot.parts import UNIT, NoTrial, Trial, watching
 from rigops.probe.kernel_arguments import name, split
 from rigops.record.trial_boot import MARK, without_marks
-
-if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.trial_boot.conditions import Conditions
 
 _LONGEST = 2047  # of a command line on x86; the kernel cuts off what is beyond
 _WATCHDOG_SINCE = 250  # systemd.watchdog_sec=

@@ -10,21 +10,19 @@ import shlex
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.concerns.kernel_args.trial_boot.conditions import Conditions
 from rigops.concerns.kernel_args.trial_boot.parts import (
     HEADER,
     LOADER_ENTRY,
     NoTrial,
     Trial,
+    TrialFile,
     armed,
     step,
 )
 from rigops.probe.kernel_arguments import name, split
-
-if TYPE_CHECKING:
-    from rigops.concerns.kernel_args.trial_boot.conditions import Conditions
-    from rigops.concerns.kernel_args.trial_boot.parts import TrialFile
 
 _SORTS_BY_KEY_SINCE: Final = 250
 _COUNTED: Final = re.compile(r"\+[0-9]+(?:-[0-9]+)?(?=\.conf$)")

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from packaging.specifiers import SpecifierSet
 
+from rigops.catalog.loader import Catalog
+from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver import fitness, request
 from rigops.concerns.nvidia_driver.resolver.by_hand import unsigned
-from rigops.concerns.nvidia_driver.resolver.driver_facts import set_of
-from rigops.concerns.nvidia_driver.resolver.offers import Offers
+from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts, VaultAccess, set_of
+from rigops.concerns.nvidia_driver.resolver.machine import Machine
+from rigops.concerns.nvidia_driver.resolver.offers import Offers, Origin
 from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolution import is_branch_fit
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
@@ -31,16 +34,8 @@ from rigops.dataclass import dataclass
 from rigops.inventory.spec.model import DriverDeclaration
 from rigops.packages.sources import uris
 from rigops.probe.package_names import HEADERS, RUN_FILE, headers_of, is_driver
-from rigops.vault.pinned_set import index_text
-
-if TYPE_CHECKING:
-    from rigops.catalog.loader import Catalog
-    from rigops.concerns.nvidia_driver.record import PinnedDriver
-    from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts, VaultAccess
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.concerns.nvidia_driver.resolver.offers import Origin
-    from rigops.probe.sections.packages import Packages
-    from rigops.vault.pinned_set import PinnedSet
+from rigops.probe.sections.packages import Packages
+from rigops.vault.pinned_set import PinnedSet, index_text
 
 _NVIDIA: Final = "nvidia"
 # Sources that a file of rigops' own adds to those of the host.

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import versions
+from rigops.catalog.loader import Catalog
+from rigops.catalog.model import ModuleFlavor
 from rigops.concerns.nvidia_driver.resolver import fitness
-from rigops.concerns.nvidia_driver.resolver.request import Blocker
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request
 from rigops.numbers import whole
 
 if TYPE_CHECKING:
-    from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
-    from rigops.concerns.nvidia_driver.resolver.request import Request
 
 # The oldest branch of which Arch's own packages are; older ones are built by users.
 _ARCH_OWN: Final = 590

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rigops.catalog.model import ModuleFlavor
 from rigops.catalog.versions import branch_of
+from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
 from rigops.dataclass import dataclass
+from rigops.inventory.spec.model import DriverSet
 from rigops.probe.package_names import RUN_FILE, driver_version
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import ModuleFlavor
-    from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
-    from rigops.inventory.spec.model import DriverSet
 
 _DEBIAN = re.compile(r"nvidia-(?P<open>open-)?kernel-dkms")
 # NVIDIA's own, as its driver installation guide names them. For Debian its `nvidia-driver-cuda` has

@@ -9,28 +9,25 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.specifiers import SpecifierSet
 
+from rigops.catalog.loader import Catalog
+from rigops.catalog.model import ModuleFlavor
+from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver import request
 from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
 from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request
-from rigops.concerns.nvidia_driver.resolver.vault_sets import offers
+from rigops.concerns.nvidia_driver.resolver.vault_sets import VaultContents, offers
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.inventory.spec import RigSpec
-from rigops.inventory.spec.model import DriverDeclaration
+from rigops.inventory.spec.model import DriverDeclaration, DriverSet, Flavor
 from rigops.probe.package_names import RUN_FILE, is_driver, is_driver_tool
 from rigops.vault.directory import Directory
-from rigops.vault.pinned_set import index_text
+from rigops.vault.pinned_set import PinnedPackage, PinnedSet, index_text
+from rigops.vault.store import Store
 
 if TYPE_CHECKING:
-    from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.apt_offers import Offered
-    from rigops.concerns.nvidia_driver.record import PinnedDriver
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.concerns.nvidia_driver.resolver.vault_sets import VaultContents
-    from rigops.inventory.spec.model import DriverSet, Flavor
-    from rigops.vault.pinned_set import PinnedPackage, PinnedSet
-    from rigops.vault.store import Store
 
 
 INSTALLED: Final = "installed here"  # a place, as printed

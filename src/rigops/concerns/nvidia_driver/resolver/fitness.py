@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rigops.catalog.kernels import broken_from, newest_kernel, series
+from rigops.catalog.loader import Catalog
 from rigops.catalog.lookup import (
     ENDED,
     drives_all,
@@ -14,16 +15,13 @@ from rigops.catalog.lookup import (
     runs_on,
     why_none,
 )
-from rigops.catalog.model import EVERY_CARD
+from rigops.catalog.model import EVERY_CARD, DrivenGpu, DriverBranch, ModuleFlavor, Verdict
 from rigops.catalog.versions import branch_of, parse
-from rigops.concerns.nvidia_driver.resolver.request import Blocker
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import DrivenGpu, DriverBranch, ModuleFlavor, Verdict
     from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine
-    from rigops.concerns.nvidia_driver.resolver.request import Request
     from rigops.inventory.spec.model import Flavor
 
 OPEN_FROM = 560

@@ -5,27 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from rigops.catalog.loader import Catalog
 from rigops.catalog.lookup import find_gpu, find_unlisted
+from rigops.concerns.nvidia_driver.apt_offers import Offered
 from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine, RunFile
 from rigops.concerns.nvidia_driver.resolver.offers import is_shared
 from rigops.dataclass import dataclass
 from rigops.packages import sources
+from rigops.packages.dpkg import Manager
 from rigops.probe.package_names import RUN_FILE, is_driver, is_driver_tool
 from rigops.probe.section import Section
+from rigops.probe.sections.nvidia_modinfo import NvidiaModinfo
+from rigops.probe.sections.os_release import OsRelease
+from rigops.probe.sections.packages import Packages
+from rigops.probe.sections.pci import Pci, PciFunction
+from rigops.probe.sections.secure_boot import SecureBoot
+from rigops.probe.sections.uname import Uname
 from rigops.probe.text import blocks, lines
-
-if TYPE_CHECKING:
-    from rigops.catalog.loader import Catalog
-    from rigops.concerns.nvidia_driver.apt_offers import Offered
-    from rigops.packages.dpkg import Manager
-    from rigops.probe.sections.nvidia_modinfo import NvidiaModinfo
-    from rigops.probe.sections.os_release import OsRelease
-    from rigops.probe.sections.packages import Packages
-    from rigops.probe.sections.pci import Pci, PciFunction
-    from rigops.probe.sections.secure_boot import SecureBoot
-    from rigops.probe.sections.uname import Uname
 
 MARK: Final = "/var/lib/rigops/run-file"  # of a .run file's driver that rigops put there
 

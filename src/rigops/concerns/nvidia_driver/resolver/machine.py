@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from rigops.catalog.model import DrivenGpu, ModuleFlavor
 from rigops.concerns.nvidia_driver.resolver.offers import is_same_version
 from rigops.dataclass import dataclass
+from rigops.inventory.spec.model import DriverSet
+from rigops.packages.dpkg import Manager
 from rigops.probe.package_names import driver_version
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import DrivenGpu, ModuleFlavor
-    from rigops.inventory.spec.model import DriverSet
-    from rigops.packages.dpkg import Manager
 
 _DESKTOP = re.compile(r"nvidia-(?:tesla-[0-9]{3}-)?driver(?:-[0-9]{3}(?:-server)?)?(?:-open)?")
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.catalog import versions
 from rigops.concerns.nvidia_driver.resolver.candidates import named_for_branches
-from rigops.concerns.nvidia_driver.resolver.request import Blocker
+from rigops.concerns.nvidia_driver.resolver.machine import Machine
+from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request
 from rigops.concerns.nvidia_driver.resolver.resolution import closure
 from rigops.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
-    from rigops.concerns.nvidia_driver.resolver.request import Request
-
 
 _SOURCES: Final[Mapping[str, str]] = {
     "distribution": "the distribution's own package sources",

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from packaging.specifiers import SpecifierSet
 
 from rigops.catalog import lookup, versions
 from rigops.catalog.lookup import find_branch, judge
+from rigops.catalog.model import DriverBranch, ModuleFlavor, RowStatus
 from rigops.concerns.nvidia_driver.resolver import fitness
 from rigops.concerns.nvidia_driver.resolver.answer import (
     DriverAnswer,
@@ -20,21 +21,16 @@ from rigops.concerns.nvidia_driver.resolver.answer import (
     answer_to,
 )
 from rigops.concerns.nvidia_driver.resolver.candidates import candidates
-from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder
+from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts, Folder
+from rigops.concerns.nvidia_driver.resolver.machine import Machine
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
 from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
 from rigops.concerns.nvidia_driver.resolver.vault_sets import available, offers
 from rigops.dataclass import dataclass
-from rigops.inventory.spec.model import DriverDeclaration
+from rigops.inventory.spec.model import DriverDeclaration, DriverSet
 from rigops.numbers import whole
 from rigops.probe.package_names import RUN_FILE
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import DriverBranch, ModuleFlavor, RowStatus
-    from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.inventory.spec.model import DriverSet
 
 _SETS: Final[tuple[DriverSet, ...]] = ("compute", "desktop")
 _STATUS: Final[Mapping[int, RowStatus]] = {0: "known-good", 1: "unknown", 2: "caution", 3: "bad"}

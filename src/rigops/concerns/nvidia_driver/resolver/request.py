@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
+from rigops.catalog.model import ModuleFlavor
 from rigops.dataclass import dataclass
 from rigops.probe.package_names import RUN_FILE
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import ModuleFlavor
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import DriverDeclaration, DriverSet, Flavor
 

@@ -8,14 +8,24 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
+from rigops.catalog.loader import Catalog
 from rigops.concerns.nvidia_driver.resolver import fitness
 from rigops.concerns.nvidia_driver.resolver.by_hand import signed_note
-from rigops.concerns.nvidia_driver.resolver.offers import conflicts, is_shared
-from rigops.concerns.nvidia_driver.resolver.request import Resolution
+from rigops.concerns.nvidia_driver.resolver.candidates import Candidate
+from rigops.concerns.nvidia_driver.resolver.machine import Machine
+from rigops.concerns.nvidia_driver.resolver.offers import (
+    Alternatives,
+    Offer,
+    Offers,
+    Relation,
+    conflicts,
+    is_shared,
+)
+from rigops.concerns.nvidia_driver.resolver.request import Request, Resolution
 from rigops.dataclass import dataclass
+from rigops.inventory.spec.model import DriverSet
 from rigops.probe.package_names import (
     RUN_FILE,
     driver_version,
@@ -23,14 +33,6 @@ from rigops.probe.package_names import (
     is_driver,
     is_driver_tool,
 )
-
-if TYPE_CHECKING:
-    from rigops.catalog.loader import Catalog
-    from rigops.concerns.nvidia_driver.resolver.candidates import Candidate
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.concerns.nvidia_driver.resolver.offers import Alternatives, Offer, Offers, Relation
-    from rigops.concerns.nvidia_driver.resolver.request import Request
-    from rigops.inventory.spec.model import DriverSet
 
 _OF_A_BRANCH = re.compile(
     r"^(?P<name>libnvidia-[a-z0-9]+|nvidia-fabricmanager)-[0-9]{3}(?:-server)?$"

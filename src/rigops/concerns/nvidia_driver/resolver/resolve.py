@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
+from rigops.catalog.loader import Catalog
 from rigops.catalog.lookup import find_branch
+from rigops.catalog.model import ModuleFlavor
 from rigops.concerns.nvidia_driver.resolver import fitness
 from rigops.concerns.nvidia_driver.resolver.by_hand import by_hand, foreign, unsigned
-from rigops.concerns.nvidia_driver.resolver.candidates import candidates, prebuilt_candidates
+from rigops.concerns.nvidia_driver.resolver.candidates import (
+    Candidate,
+    candidates,
+    prebuilt_candidates,
+)
+from rigops.concerns.nvidia_driver.resolver.fitness import TooNew
+from rigops.concerns.nvidia_driver.resolver.machine import Machine
 from rigops.concerns.nvidia_driver.resolver.not_offered import not_offered
-from rigops.concerns.nvidia_driver.resolver.request import Blocker, Resolution
+from rigops.concerns.nvidia_driver.resolver.offers import Offers
+from rigops.concerns.nvidia_driver.resolver.request import Blocker, Request, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolution import Found, Question, resolution
 from rigops.probe.package_names import RUN_FILE, RUN_FILE_ARCHITECTURE
-
-if TYPE_CHECKING:
-    from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import ModuleFlavor
-    from rigops.concerns.nvidia_driver.resolver.candidates import Candidate
-    from rigops.concerns.nvidia_driver.resolver.fitness import TooNew
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.concerns.nvidia_driver.resolver.offers import Offers
-    from rigops.concerns.nvidia_driver.resolver.request import Request
 
 
 def resolve(

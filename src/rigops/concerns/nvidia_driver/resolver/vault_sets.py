@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers, in_order, offer_of
 from rigops.concerns.nvidia_driver.resolver.request import Blocker
@@ -17,12 +17,17 @@ from rigops.packages.request import few
 from rigops.probe.package_names import is_driver
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
-from rigops.vault.pinned_set import FOLDER, POOL, TESTED, index_digest, stanzas
-
-if TYPE_CHECKING:
-    from rigops.vault.directory import Directory
-    from rigops.vault.pinned_set import PinnedPackage, PinnedSet
-    from rigops.vault.store import Store
+from rigops.vault.directory import Directory
+from rigops.vault.pinned_set import (
+    FOLDER,
+    POOL,
+    TESTED,
+    PinnedPackage,
+    PinnedSet,
+    index_digest,
+    stanzas,
+)
+from rigops.vault.store import Store
 
 PLACE: Final = "vault"  # as printed
 

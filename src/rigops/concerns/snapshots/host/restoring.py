@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rigops.backup.host.btrfs import FLUSH_S, run_tool, take_snapshot
-from rigops.backup.host.errors import HostError, restore_error
+from rigops.backup.host.errors import HostError
 from rigops.backup.host.noted_places import demand_mounted, note_restored
-from rigops.backup.host.one_run import Interrupted, go_on_to_the_end, only_run
+from rigops.backup.host.one_run import go_on_to_the_end, only_run
 from rigops.backup.host.paths import is_free, is_inside, path_beside
+from rigops.backup.host.restore_frame import (
+    add_restore_options,
+    answer_restore,
+    read_restore_paths,
+)
 from rigops.backup.host.snapshot_names import folder_of, parse_snapshot_name, path_of
 from rigops.backup.host.snapshot_settings import read_snapshot_settings
 from rigops.backup.host.subvolumes import file_system_uuid
@@ -77,39 +82,24 @@ class Choice(NamedTuple):
     store: Store
 
 
-def add_restore(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("restore", help=__doc__)
-    parser.add_argument("--path", required=True)
-    parser.add_argument("--at", default="", help="a time in UTC, or the name of a snapshot")
-    parser.add_argument("--place", default="", help="take it from there only")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--to", default="", metavar="DIR")
-    where.add_argument("--in-place", action="store_true")
-    parser.add_argument("--dry-run", action="store_true")
+def add_restore(commands: Any) -> None:
+    parser = add_restore_options(commands, __doc__ or "", "a snapshot", "take it from there only")
     parser.set_defaults(carry_out=restore)
 
 
 def restore(options: argparse.Namespace, output: Output) -> int:
-    try:
-        if options.dry_run:
-            restored = _carry_out(options, output)
-        else:
-            with only_run():
-                clear_unfinished(output)
-                restored = _carry_out(options, output)
-        output.result({"restored": restored})
-    except Interrupted:
-        output.error(HostError("interrupted; nothing was changed", "run it again"))
-        raise
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise restore_error(options.path, error) from error
-    return 0
+    return answer_restore(options, output, partial(_restore, options, output))
+
+
+def _restore(options: argparse.Namespace, output: Output) -> Restored:
+    if options.dry_run:
+        return _carry_out(options, output)
+    with only_run():
+        clear_unfinished(output)
+        return _carry_out(options, output)
 
 
 def _carry_out(options: argparse.Namespace, output: Output) -> Restored:
-    began = time.monotonic()
     settings = read_snapshot_settings()
     target = find_target(settings)
     stores = [*find_local_stores(), *([target] if target else [])]
@@ -134,15 +124,13 @@ def _carry_out(options: argparse.Namespace, output: Output) -> Restored:
         found = _restore_tree(request, choice, output)
     if request.in_place:
         note_restored(request.path)
-    return {**done, **found, "seconds": round(time.monotonic() - began, 1)}
+    return {**done, **found}
 
 
 def _read_request(
     options: argparse.Namespace, declared: Sequence[str], stores: Sequence[Store | MissingStore]
 ) -> RestoreRequest:
-    path = os.path.normpath(options.path)
-    if not path.startswith("/") or (options.to and not options.to.startswith("/")):
-        raise HostError(f"{options.to or options.path} is no absolute path", "begin it with /")
+    path, to = read_restore_paths(options)
     stored = {path_of(folder) for store in stores for folder in store.folders()}
     known = sorted(stored.union(declared))
     subvolume = subvolume_with(path, known)
@@ -162,7 +150,7 @@ def _read_request(
         subvolume,
         inside,
         parse_when(options.at),
-        os.path.normpath(options.to) if options.to else "",
+        to,
         options.in_place,
         options.in_place,
         options.dry_run,

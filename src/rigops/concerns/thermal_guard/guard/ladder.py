@@ -356,7 +356,7 @@ class CardGuard:
         elif live < own - _ROUNDING_WATTS:
             self.before = self.watts = None
             self.rung = min(self.rung, NOTIFY)
-            yield self._say(f"somebody has set its power limit to {live:g} W", tells=False)
+            yield self._say(f"another program set its power limit to {live:g} W", tells=False)
             yield from self._set_limit(now)
 
     def _say(self, text: str, *, tells: bool) -> Say:
