@@ -19,6 +19,10 @@ from tests.tiers import NOTHING_SKIPPED, ROOT
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+# Without bytecode each worker rewrites every module anew, and each start of rigops compiles it.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # The same examples every time, so that main stays green; the shard looks for new ones, but not
 # where it decides whether a change is taken.
 settings.register_profile("fixed", max_examples=30, derandomize=True, deadline=None, database=None)

@@ -17,12 +17,19 @@ from tests.lab.vault_rig import FIRST, VaultRig
 from tests.shards import LAB_REPROVISION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
 pytestmark = pytest.mark.shard(LAB_REPROVISION)
 
 NAME: Final = "aspen"
+# In the vault with the driver, and no part of it: Debian 13's own fit its kernels and tools.
+BESIDE_THE_DRIVER: Final = {
+    "dkms": "3.2.2-1~deb13u1",
+    "nvidia-installer-cleanup": "20240109+1",
+    "nvidia-kernel-common": "20240109+1",
+    "nvidia-support": "20240109+1",
+}
 # Of a day for which retention keeps it.
 YESTERDAY: Final = datetime.now(timezone.utc) - timedelta(days=1)
 RENAMED: Final = f"{NAME}-{YESTERDAY:%Y%m%dT%H%M%SZ}"
@@ -61,6 +68,11 @@ def archives(story: Story) -> set[str]:
     said = story.laptop.rigops("snapshots", NAME, "--json", *INVENTORY)
     (host,) = said.json()["hosts"]
     return {snap["name"] for one in host["subvolumes"] for snap in one["snapshots"]}
+
+
+def versions_of(story: Story, names: Iterable[str]) -> dict[str, str]:
+    said = story.rig.does(f"dpkg-query -W -f '${{Package}} ${{Version}}\\n' {' '.join(names)}")
+    return dict(line.split() for line in said.splitlines())
 
 
 def compared(host: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
@@ -110,7 +122,12 @@ def test_it_goes_on_heals_the_repository_and_the_data_is_byte_for_byte(
     )  # fmt: skip
     assert found["borg"] == ("other", "1.2.4", "1.4.0")
     (packages,) = (one for one in host["compared"] if one["subject"] == "driver packages")
-    assert packages["verdict"] == "same", packages["note"]
+    assert (packages["verdict"], packages["after"], packages["note"]) == (
+        "other",
+        f"{int(packages['before']) - len(BESIDE_THE_DRIVER)} of them byte for byte",
+        f"other content: {', '.join(BESIDE_THE_DRIVER)}",
+    )
+    assert versions_of(story, BESIDE_THE_DRIVER) == BESIDE_THE_DRIVER
     worse = [subject for subject, (verdict, *_) in found.items() if verdict == "worse"]
     assert (host["status"], worse) == ("same", [])
 

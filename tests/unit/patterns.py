@@ -9,7 +9,7 @@ import random
 import re
 import signal
 import time
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -150,13 +150,14 @@ def _inside(value: object, seen: set[int]) -> Iterator[AnyPattern]:
 def calls() -> Iterator[Call]:
     for module, every in nodes().items():
         for node in every:
-            if isinstance(node, ast.Call) and re.fullmatch(
-                r"re\.(compile|match|fullmatch|search|finditer|findall|sub|subn|split)",
-                ast.unparse(node.func),
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and getattr(node.func.value, "id", "") == "re"
+                and node.func.attr in METHODS | {"compile"}
             ):
-                method = ast.unparse(node.func).removeprefix("re.")
                 place, source = f"{module}:{node.lineno}", ast.unparse(node.args[0])
-                yield Call(place, source, method, _evaluated(node, module))
+                yield Call(place, source, node.func.attr, _evaluated(node, module))
 
 
 def _evaluated(call: ast.Call, module: str) -> AnyPattern | None:
@@ -176,24 +177,27 @@ def _evaluated(call: ast.Call, module: str) -> AnyPattern | None:
 @cache
 def _methods(module: str | None) -> dict[str, frozenset[str]]:
     """What is called on each name, in one module or in all; `other` where it is used otherwise."""
-    found: dict[str, set[str]] = {}
-    for every in [nodes()[module]] if module else nodes().values():
-        seen: set[int] = set()
-        for node in every:
-            owner: ast.expr | None = None
-            method = ""
-            if isinstance(node, ast.Attribute) and node.attr in METHODS:
-                owner, method = node.value, node.attr
-            elif isinstance(node, ast.Call) and ast.unparse(node.func) in WHOLE_LINES:
-                owner = next((one for one in node.args if ast.unparse(one).isupper()), None)
-                method = "fullmatch"
-            elif isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in seen:
-                owner, method = node, "other"
-            if owner is not None and isinstance(getattr(owner, "ctx", None), ast.Load):
-                seen.update(map(id, ast.walk(owner)))
-                name = getattr(owner, "attr", getattr(owner, "id", None))
-                found.setdefault(str(name), set()).add(method)
-    return {name: frozenset(one) for name, one in found.items()}
+    found: dict[str, set[str]] = defaultdict(set)
+    if module is None:
+        for one in nodes():
+            for name, methods in _methods(one).items():
+                found[name] |= methods
+        return {name: frozenset(methods) for name, methods in found.items()}
+    seen: set[int] = set()
+    for node in nodes()[module]:
+        owner: ast.expr | None = None
+        method = ""
+        if isinstance(node, ast.Attribute) and node.attr in METHODS:
+            owner, method = node.value, node.attr
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in WHOLE_LINES:
+            owner = next((one for one in node.args if ast.unparse(one).isupper()), None)
+            method = "fullmatch"
+        elif isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in seen:
+            owner, method = node, "other"
+        if owner is not None and isinstance(getattr(owner, "ctx", None), ast.Load):
+            seen.update(map(id, ast.walk(owner)))
+            found[str(getattr(owner, "attr", getattr(owner, "id", None)))].add(method)
+    return {name: frozenset(methods) for name, methods in found.items()}
 
 
 def growing_texts(pattern: AnyPattern, seed: int = 0, most: int = 20) -> list[Callable[[int], str]]:

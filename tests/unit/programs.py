@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import shards
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _IN_SHARD = pytest.mark.shard(shards.SHELLS)
 # What most distributions have as sh runs in `make test`, the others in the shard.
@@ -23,6 +27,13 @@ def needed(name: str) -> str:
     if found is None:
         pytest.skip(f"{name} is not installed")
     return found
+
+
+def put_program(path: Path, text: str) -> None:
+    """Never over a link: what is written to one is written to the machine's own program."""
+    assert not path.is_symlink()
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
 
 
 def shell(name: str) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 from rigops.catalog import load
 from rigops.concerns import registry
 from tests.lab import test_attack_planted
+from tests.unit.forks import RIGOPS, forked
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,8 +29,7 @@ def test_every_concern_has_a_page_and_a_row_with_its_keys() -> None:
 
 @pytest.mark.parametrize("command", ["plan", "apply"])
 def test_help_names_the_concerns_and_those_that_are_not_in_this_version(command: str) -> None:
-    words = [sys.executable, "-m", "rigops", command, "--help"]  # it brings gevent
-    said = " ".join(subprocess.check_output(words, text=True).split())
+    said = " ".join(forked(RIGOPS, command, "--help").out.split())  # it brings gevent
 
     able = [one.name for one in registry.in_this_version()]
     coming = [one.name for one in registry.CONCERNS if not one.is_in_this_version]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.unit.forks import EXAMINES, RIGOPS, forked
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_HOUR = ROOT / "docs/first-hour.md"  # a test of the lab compares it
@@ -41,15 +41,9 @@ def printed(command: str, folder: Path) -> list[str]:
     )
     mistaken = text.replace('"kernel_args"', '"kernel_arg"')
     (folder / "inventory.py").write_text(mistaken if command == "rigops ssh-config" else text)
-    done = subprocess.run(
-        [sys.executable, "-m", *command.split()],
-        cwd=PASTES if " --from " in command else folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    return [done.stdout + done.stderr]
+    words = command.split()[1:]
+    done = forked(RIGOPS, *words, imported=EXAMINES, folder=PASTES if "--from" in words else folder)
+    return [done.out + done.err]
 
 
 def matches(shown: str, text: str) -> bool:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +12,7 @@ from rigops.cli.options import host_arguments
 from rigops.concerns.registry import keys
 from rigops.errors import UsageError
 from rigops.inventory import load
+from tests.unit.forks import forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,9 +132,9 @@ def test_a_word_that_is_a_file_is_the_inventory(
 
 
 _ARGUMENTS: Final = """
-import sys, click
+import click
 from rigops.cli.main import rigops
-for name in sys.argv[1:]:
+for name in words:
     found = rigops.get_command(click.Context(rigops), name).params
     print(name, *[(one.name, one.nargs) for one in found if isinstance(one, click.Argument)])
 """
@@ -146,10 +145,9 @@ def test_every_command_of_hosts_takes_several_of_them_and_the_inventory_in_one_w
         "apply", "backup", "capture", "doctor", "fix", "plan", "power", "preflight", "release",
         "snapshots",
     )  # fmt: skip
-    words = [sys.executable, "-c", _ARGUMENTS, *names]  # what converges replaces a process' threads
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    done = forked(_ARGUMENTS, *names)  # what converges replaces a process' threads
 
-    assert done.stdout.splitlines() == [f"{name} ('hosts', -1)" for name in names]
+    assert done.out.splitlines() == [f"{name} ('hosts', -1)" for name in names]
 
 
 def test_a_catalog_is_named_from_the_inventory_wherever_the_command_is_run(

@@ -23,7 +23,8 @@ from tests.unit.test_screens import ROOT, matches
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.unit.cli.conftest import Rigops, Said
+    from tests.unit.cli.conftest import Rigops
+    from tests.unit.forks import Said
 
 __all__ = ("fleet",)  # a fixture
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rigops.transport import Target
-    from tests.unit.cli.conftest import Rigops, Said
+    from tests.unit.cli.conftest import Rigops
+    from tests.unit.forks import Said
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.unit.cli.conftest import Rigops, Said
+    from tests.unit.cli.conftest import Rigops
+    from tests.unit.forks import Said
 
 
 def raw_of(said: Said) -> list[str]:

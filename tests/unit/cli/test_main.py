@@ -9,6 +9,7 @@ import pytest
 
 from rigops import __version__
 from rigops.cli.main import COMMANDS
+from tests.unit.forks import forked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,22 +46,32 @@ def test_help_version_and_completion_import_nothing_heavy(
     assert not imported & HEAVY
 
 
-def test_commands_that_change_no_host_do_not_import_pyinfra() -> None:
-    modules = [f"rigops.cli.{one}" for one in ("doctor", "drivers", "init", "history", "preflight")]
-    asked = f"import sys, {', '.join(modules)}; print(*sys.modules)"
-    loaded = set(subprocess.check_output([sys.executable, "-c", asked], text=True).split())
-
-    assert loaded >= {*modules}
-    assert not {"pyinfra", "gevent", "http.client", "libcst"} & loaded
+# Imported in one process one after the other.
+REACHES = ("doctor", "rigops.hosts.probing")
+JUDGES = ("examiner",)
+OTHERS = ("drivers", "init", "history", "preflight")
 
 
-def test_doctor_reaches_hosts_before_it_imports_what_judges_them() -> None:
-    asked = "import sys, rigops.cli.doctor, rigops.hosts.probing; print(*sys.modules)"
-    loaded = set(subprocess.check_output([sys.executable, "-c", asked], text=True).split())
+@pytest.fixture(scope="module")
+def loaded() -> list[set[str]]:
+    """The modules that are there after each of these."""
+    code = "import sys\n"
+    for names in (REACHES, JUDGES, OTHERS):
+        modules = (name if "." in name else f"rigops.cli.{name}" for name in names)
+        code += f"import {', '.join(modules)}\nprint(*sys.modules)\n"
+    said = subprocess.check_output([sys.executable, "-c", code], text=True)
+    return [set(line.split()) for line in said.splitlines()]
 
-    assert "rigops.transport" in loaded
+
+def test_commands_that_change_no_host_do_not_import_pyinfra(loaded: list[set[str]]) -> None:
+    assert loaded[-1] >= {"rigops.cli.doctor", *(f"rigops.cli.{name}" for name in OTHERS)}
+    assert not {"pyinfra", "gevent", "http.client", "libcst"} & loaded[-1]
+
+
+def test_doctor_reaches_hosts_before_it_imports_what_judges_them(loaded: list[set[str]]) -> None:
+    assert "rigops.transport" in loaded[0]
     late = {"rigops.catalog", "rigops.doctor.registry", "rigops.probe.registry", "paramiko"}
-    assert not late & loaded
+    assert not late & loaded[0]
 
 
 # Prints each module of rigops that a thread begins to import in the middle of another's import.
@@ -107,22 +118,19 @@ def test_doctor_imports_in_one_thread_at_a_time(tmp_path: Path, path: str) -> No
     assert [line for line in run.stdout.splitlines() if line.startswith("crossing")] == []
 
 
-def test_doctor_of_hosts_imports_nothing_that_reads_pastes_or_removes_names() -> None:
-    asked = "import sys, rigops.cli.doctor, rigops.cli.examiner; print(*sys.modules)"
-    loaded = subprocess.check_output([sys.executable, "-c", asked], text=True).split()
-
-    assert "rigops.doctor.registry" in loaded
-    assert not [
-        name for name in loaded if name.startswith(("rigops.probe.pastes", "rigops.probe.bundles"))
-    ]
+def test_doctor_of_hosts_imports_nothing_that_reads_pastes_or_removes_names(
+    loaded: list[set[str]],
+) -> None:
+    needless = ("rigops.probe.pastes", "rigops.probe.bundles")
+    assert "rigops.doctor.registry" in loaded[1]
+    assert not [name for name in loaded[1] if name.startswith(needless)]
 
 
 def test_commands_that_change_hosts_import_no_more_of_paramiko_than_they_use() -> None:
-    asked = "import sys, rigops.converge.early, rigops.cli.apply; print(*sys.modules)"
-    loaded = subprocess.check_output([sys.executable, "-c", asked], text=True).split()
+    modules = forked("import sys; print(*sys.modules)").out.split()
 
-    assert "paramiko" in loaded
-    assert "invoke" not in loaded
+    assert "paramiko" in modules
+    assert "invoke" not in modules
 
 
 def test_completion_offers_the_commands() -> None:
@@ -146,10 +154,8 @@ def test_the_version_is_the_packages(rigops: Rigops) -> None:
     assert rigops("--version").out == f"rigops {__version__}\n"
 
 
-# In a process of its own: some commands patch the one that they run in, those first.
+# In a process of its own: some commands patch the one that they run in.
 HELP = """
-import sys
-import rigops.converge.early
 from rigops.cli.main import COMMANDS, main
 for command in ("", *COMMANDS):
     try:
@@ -160,7 +166,7 @@ for command in ("", *COMMANDS):
 
 
 def test_the_help_lists_every_command_and_each_has_an_example() -> None:
-    helped = subprocess.check_output([sys.executable, "-c", HELP], text=True)
+    helped = forked(HELP).out
 
     overview, *each = helped.split("Usage: ")[1:]
     for command, text in zip(COMMANDS, each, strict=True):

@@ -25,7 +25,8 @@ from tests.unit.cli.power_rigs import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.unit.cli.conftest import Rigops, Said
+    from tests.unit.cli.conftest import Rigops
+    from tests.unit.forks import Said
 
 rigs = power_rigs.rigs
 

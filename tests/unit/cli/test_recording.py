@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +19,7 @@ from rigops.record.journal import Run
 from tests import version_0_1
 from tests.unit.cli.test_doctor import Rig
 from tests.unit.cli.test_host_drivers import TEXTS
+from tests.unit.forks import RIGOPS, forked
 from tests.unit.probe import answers
 from tests.version_0_1 import HOST
 
@@ -43,16 +42,6 @@ def unwritable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _rigops(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rigops", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def _run(lock: Path) -> Any:
     """One host that was changed and proven."""
     recorded = lockfile.read(version_0_1.FOLDER / "inventory.lock.json").hosts[HOST]
@@ -68,12 +57,12 @@ def _run(lock: Path) -> Any:
 def test_an_apply_without_a_journal_ends_with_its_report_and_an_error(unwritable: Path) -> None:
     (unwritable / "inventory.py").write_text('rigs = ["@local"]\n')
 
-    done = _rigops("apply", "--yes", "--preflight", "never", "--json")
+    done = forked(RIGOPS, "apply", "--yes", "--preflight", "never", "--json")
 
-    assert done.returncode == 1
-    (host,) = json.loads(done.stdout)["hosts"]
+    assert done.code == 1
+    (host,) = done.json()["hosts"]
     assert host["host"] == "@local"
-    assert "cannot write the run of" in done.stderr
+    assert "cannot write the run of" in done.err
 
 
 def test_without_a_journal_the_lockfile_is_written_and_the_host_reported(
@@ -104,10 +93,10 @@ def test_without_a_lockfile_the_journal_is_written_and_the_host_reported(
 
 @pytest.mark.usefixtures("unwritable")
 def test_no_host_is_released_that_leaves_its_journal_nowhere() -> None:
-    done = _rigops("release", "root@127.0.0.1:1", "--yes")
+    done = forked(RIGOPS, "release", "root@127.0.0.1:1", "--yes")
 
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "cannot write the journal" in done.stderr
+    assert (done.code, done.out) == (1, "")
+    assert "cannot write the journal" in done.err
 
 
 def test_a_capture_is_in_the_journal_of_this_machine_with_what_it_found(

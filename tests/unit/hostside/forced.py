@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.packing import pack
 from tests.unit.hostside.waiting import PATIENCE_S, until
-from tests.unit.programs import shell
+from tests.unit.programs import put_program, shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,13 +40,13 @@ class Tree:
         (self.root / "proc/1/environ").write_bytes(b"PATH=/bin\0HOME=/\0")
         (self.root / "proc/uptime").write_text(f"{UPTIME}.50 1.0\n")
         for name in harmless:
-            self._program(name, f'exec {shutil.which(name)} "$@"')
+            put_program(self.root / "bin" / name, f'exec {shutil.which(name)} "$@"')
         for name in ("reboot", "sync", "logger"):
             self.command(name)
         self.at_each_sleep("")
 
     def command(self, name: str, does: str = "") -> None:
-        self._program(name, f'echo "{name} $*" >>"{self.root}/done"\n{does}')
+        put_program(self.root / "bin" / name, f'echo "{name} $*" >>"{self.root}/done"\n{does}')
 
     def at_each_sleep(self, does: str) -> None:
         """What happens then, with the new time as $now."""
@@ -54,13 +54,6 @@ class Tree:
         tick = f'read -r now _ <{clock}\nnow=$((${{now%%.*}} + 1))\necho "$now.50 1.0" >{clock}'
         beside = f"[ $1 != 60 ] || {HANGS}"  # who sleeps for ever takes no time of the others
         self.command("sleep", f"{beside}\n{tick}\n{does}\nexec {SLEEP} 0.005")
-
-    def _program(self, name: str, text: str) -> None:
-        """Never a link: what is written to one is written to the machine's own program."""
-        path = self.root / "bin" / name
-        assert not path.is_symlink()
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
 
     @property
     def done(self) -> list[str]:

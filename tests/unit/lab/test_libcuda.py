@@ -24,18 +24,6 @@ pytestmark = [
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return build(tmp_path_factory.mktemp("libraries"), VERSION)
-
-
-@pytest.fixture
-def rig(libraries: dict[str, Path], tmp_path: Path) -> Rig:
-    made = Rig(tmp_path, libraries["libcuda.so.1"], libraries["libnccl.so.2"])
-    made.configure()
-    return made
-
-
 # ---- the library itself
 
 
@@ -253,6 +241,14 @@ def test_a_mirror_passes_a_round_trip_and_leaves_the_owner_with_the_old(rig: Rig
 def test_a_stale_path_delivers_what_came_before(rig: Rig) -> None:
     rig.configure(copy="stale")
     assert rig.run("successive_copies") == ["zeros", "pattern 1", "pattern 2"]
+
+
+def test_a_repeated_copy_brings_what_has_changed_since(rig: Rig) -> None:
+    assert rig.run("repeated_copies") == [True] * 10
+
+
+def test_time_goes_on_when_an_event_is_asked_for_again(rig: Rig) -> None:
+    assert rig.run("events_asked_in_turn") == [600, 600, 600, 0]
 
 
 def test_a_hang_is_never_ready_and_its_wait_never_ends(rig: Rig) -> None:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.lab.silicon.cuda.build import NCCL_VERSION, build
+from tests.lab.silicon.cuda.build import NCCL_VERSION
 from tests.shards import LAB_ITSELF
-from tests.unit.lab.cuda_rig import VERSION, Rig
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tests.unit.lab.cuda_rig import Rig
 
 pytestmark = [
     pytest.mark.shard(LAB_ITSELF),
@@ -22,16 +21,10 @@ pytestmark = [
 LARGE = "65536"
 
 
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return build(tmp_path_factory.mktemp("libraries"), VERSION)
-
-
 @pytest.fixture
-def rig(libraries: dict[str, Path], tmp_path: Path) -> Rig:
-    made = Rig(tmp_path, libraries["libcuda.so.1"], libraries["libnccl.so.2"])
-    made.configure(cards=3)
-    return made
+def rig(rig: Rig) -> Rig:
+    rig.configure(cards=3)
+    return rig
 
 
 def run(rig: Rig, *arguments: str) -> Any:

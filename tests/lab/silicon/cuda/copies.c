@@ -52,6 +52,7 @@ static void deliver_late(unsigned char *memory, unsigned char *shadow, const uns
 static void deliver(const struct place *to, const unsigned char *source, size_t bytes, int accessor,
                     int owner) {
     size_t wrong;
+    note_change(to->allocation);
     switch (window(accessor, owner)->copy) {
     case COPY_STALE:
         deliver_late(to->memory, shadow_of(to->allocation, accessor) + to->offset, source, bytes);
@@ -85,6 +86,20 @@ static unsigned char *seen_by(const struct place *place, int accessor) {
     return mirrored ? shadow_of(place->allocation, accessor) + place->offset : place->memory;
 }
 
+static bool is_shared(const struct allocation *allocation) {
+    return allocation->exported || allocation->opens;
+}
+
+/* Whether the same bytes are there from the copy before. Who measures a rate copies them again and
+   again: moved each time, they would cost so much of this machine that its load decides how many
+   copies there are until a deadline of real time. */
+static bool is_there(const struct place *to, const struct place *from, size_t bytes) {
+    const struct copied *last = &to->allocation->copied;
+    return last->bytes == bytes && last->from == from->memory && last->to == to->memory &&
+           last->from_changed == from->allocation->changed && !is_shared(to->allocation) &&
+           !is_shared(from->allocation);
+}
+
 static CUresult time_direct(struct stream *stream, int from, int to, const struct pair *pair,
                             size_t bytes) {
     double rate = direct_rate(pair), both = pair->both;
@@ -106,7 +121,11 @@ static CUresult copy_direct(struct stream *stream, struct place *to, struct plac
     }
     from->memory = seen_by(from, accessor);
     to->memory = seen_by(to, accessor);
-    deliver(to, from->memory, bytes, accessor, owner);
+    if (behaviour != COPY_OK || !is_there(to, from, bytes)) {
+        deliver(to, from->memory, bytes, accessor, owner);
+        to->allocation->copied = (struct copied){from->memory, to->memory, bytes,
+                                                 from->allocation->changed};
+    }
     return time_direct(stream, source, target, window(accessor, owner), bytes);
 }
 
@@ -138,6 +157,7 @@ static CUresult copy(struct stream *stream, struct place *to, struct place *from
     if (is_stuck(stream))
         return CUDA_SUCCESS;
     if (source == target) {
+        note_change(to->allocation);
         memmove(to->memory, from->memory, bytes);
         return add_work(stream, microseconds(bytes, LOCAL_GBS, 2));
     }
@@ -148,6 +168,7 @@ static CUresult copy(struct stream *stream, struct place *to, struct place *from
     int accessor = accessor_of(current, source, target, either);
     if (accessor >= 0)
         return copy_direct(stream, to, from, bytes, accessor);
+    note_change(to->allocation);
     memcpy(to->memory, from->memory, bytes);
     receive_from_host(to, bytes);
     return add_work(stream, microseconds(bytes, conf.pair[source][target].staged, STAGED_LATENCY));
@@ -242,6 +263,8 @@ static CUresult copy_host(enum direction direction, CUdeviceptr device, void *ho
     if (is_stuck(stream))
         return leave(CUDA_SUCCESS);
     unsigned char *memory = seen_by(&place, current->device);
+    if (direction == TO_DEVICE)
+        note_change(place.allocation);
     memcpy(direction == TO_HOST ? host : memory, direction == TO_HOST ? memory : host, bytes);
     if (direction == TO_DEVICE)
         receive_from_host(&place, bytes);
@@ -307,6 +330,7 @@ CUAPI CUresult cuMemsetD32Async(CUdeviceptr to, unsigned word, size_t words, CUs
         return leave(CUDA_SUCCESS);
     if (can_reach(current->device, place.allocation->device))
         return leave(set_remote(stream, &place, word, words, current->device));
+    note_change(place.allocation);
     fill(place.memory, word, words);
     return leave(add_work(stream, microseconds(4 * words, LOCAL_GBS, 2)));
 }

@@ -229,11 +229,22 @@ struct allocation *allocation_at(CUdeviceptr pointer, size_t bytes) {
 /* Room is made before it is touched: a full tmpfs would be a SIGBUS in the middle of a copy. */
 CUresult memory_behind(struct allocation *allocation, size_t offset, size_t bytes,
                        unsigned char **memory) {
-    if (bytes && fallocate(allocation->file, 0, (off_t)offset, (off_t)bytes) &&
-        (errno == ENOSPC || errno == ENOMEM))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t end = offset + bytes;
+    if (offset < allocation->room_from || end > allocation->room_to) {
+        if (bytes && fallocate(allocation->file, 0, (off_t)offset, (off_t)bytes) &&
+            (errno == ENOSPC || errno == ENOMEM))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        allocation->room_from = offset;
+        allocation->room_to = end;
+    }
     *memory = allocation->mapped + offset;
     return CUDA_SUCCESS;
+}
+
+void note_change(struct allocation *allocation) {
+    static unsigned long changes;
+    allocation->changed = ++changes;
+    allocation->copied.bytes = 0;
 }
 
 unsigned char *shadow_of(struct allocation *allocation, int accessor) {
@@ -343,6 +354,7 @@ CUAPI CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer) {
     struct allocation *allocation = allocation_at(pointer, 0);
     if (!handle || !allocation || allocation->opens)
         return leave(CUDA_ERROR_INVALID_VALUE);
+    allocation->exported = true;
     struct ipc_handle inside = {.bytes = allocation->bytes};
     memcpy(inside.magic, IPC_MAGIC, sizeof inside.magic);
     memcpy(inside.name, allocation->name, sizeof inside.name);

@@ -28,6 +28,13 @@ struct shadow {
     struct shadow *next;
 };
 
+/* The last copy into an allocation, if nothing else has changed it since. */
+struct copied {
+    const unsigned char *from, *to;
+    size_t bytes;
+    unsigned long from_changed;
+};
+
 struct allocation {
     CUdeviceptr base;
     size_t bytes;
@@ -37,6 +44,10 @@ struct allocation {
     int file;
     unsigned char *mapped;
     char name[48];
+    size_t room_from, room_to; /* where there is memory behind it for sure */
+    bool exported;
+    unsigned long changed; /* the number of its last change by this process */
+    struct copied copied;
     struct shadow *shadows;
     struct allocation *next;
 };
@@ -89,6 +100,7 @@ CUresult enable_peer(struct context *context, int peer);
 struct allocation *allocation_at(CUdeviceptr pointer, size_t bytes);
 CUresult memory_behind(struct allocation *allocation, size_t offset, size_t bytes,
                        unsigned char **memory);
+void note_change(struct allocation *allocation);
 unsigned char *shadow_of(struct allocation *allocation, int accessor);
 void free_memory_of(struct context *context);
 void remove_stale_memory(void);

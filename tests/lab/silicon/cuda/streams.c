@@ -19,7 +19,7 @@ static const double SLICE = 0.005, ASKED = 0.05, COLLAPSE = 8;
 struct event {
     struct context *context;
     unsigned flags;
-    bool recorded, hung;
+    bool recorded, hung, asked;
     struct stream *stream; /* NULL once the stream is gone; `fixed` holds the time then */
     size_t work;
     double fixed;
@@ -420,6 +420,7 @@ static CUresult record(struct event *event, struct stream *stream) {
     if (result)
         return result;
     event->recorded = true;
+    event->asked = false;
     event->hung = is_stuck(stream);
     event->stream = stream;
     event->work = stream->count - 1;
@@ -439,7 +440,8 @@ static void host_saw(const struct event *event) {
         host_now = time_of(event);
 }
 
-/* Who asks comes back when something has ended. */
+/* Who asks again comes back when something has ended. Who asks for one event after the other is no
+   later for that: with many streams, some would run dry between two questions. */
 static double next_end_until(double next) {
     for (const struct stream *stream = streams; stream; stream = stream->next)
         for (size_t i = stream->count; i-- > 0 && stream->work[i].end > host_now;)
@@ -459,7 +461,9 @@ CUAPI CUresult cuEventQuery(CUevent event) {
     if (is_ahead(event))
         return leave(CUDA_ERROR_NOT_READY);
     if (event->recorded && time_of(event) > host_now) {
-        host_now = next_end_until(time_of(event));
+        if (event->asked)
+            host_now = next_end_until(time_of(event));
+        event->asked = true;
         return leave(CUDA_ERROR_NOT_READY);
     }
     return leave(CUDA_SUCCESS);

@@ -86,5 +86,6 @@ void put_word(struct allocation *allocation, size_t offset, uint64_t value, unsi
     if (is_lost(allocation->device))
         return;
     value = altered(allocation, offset, value, bytes, accessor);
+    note_change(allocation);
     memcpy(word_at(allocation, offset, accessor), &value, bytes);
 }

@@ -17,7 +17,7 @@ from ctypes import (
     c_void_p,
     create_string_buffer,
 )
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.unit.lab.cuda_program.api import (
     NOT_READY,
@@ -33,6 +33,9 @@ from tests.unit.lab.cuda_program.api import (
     timed,
     write,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MIB = 1 << 20
 
@@ -171,6 +174,45 @@ def successive_copies() -> Any:
         call("cuMemcpyDtoD_v2", target, source, size)
         seen.append(known.get(read(second, target, size), "?"))
     return seen
+
+
+def repeated_copies() -> Any:
+    """Whether the owner has the source's words after each, whatever changed before it."""
+    first, second = contexts()
+    enable(first, second)
+    source, target = alloc(first, MIB), alloc(second, MIB)
+    write(first, source, _pattern(1, MIB))
+    changes: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: write(second, target, _pattern(2, MIB)),
+        lambda: call("cuMemsetD32_v2", target, 7, 9),
+        lambda: write(first, source, _pattern(3, MIB)),
+        lambda: call("cuMemcpyDtoD_v2", source + 4096, source, 4096),
+    ]
+    seen = []
+    for change in (*changes, *changes):
+        call("cuCtxSetCurrent", first)
+        change()
+        call("cuCtxSetCurrent", first)
+        call("cuMemcpyDtoD_v2", target, source, MIB)
+        seen.append(read(second, target, MIB) == read(first, source, MIB))
+    return seen
+
+
+def events_asked_in_turn() -> Any:
+    """What the event of a copy answers, that behind two copies elsewhere, and the first again."""
+    first, second = contexts()
+    enable(first, second)
+    source, target = alloc(first, MIB), alloc(second, MIB)
+    call("cuCtxSetCurrent", first)
+    events = []
+    for copies in (1, 2):
+        stream, event = get(c_void_p, "cuStreamCreate", 1), get(c_void_p, "cuEventCreate", 0)
+        for _ in range(copies):
+            call("cuMemcpyDtoDAsync_v2", target, source, MIB, stream)
+        call("cuEventRecord", event, stream)
+        events.append(event)
+    return [code("cuEventQuery", events[number]) for number in (0, 1, 0, 0)]
 
 
 def without_peer_access() -> Any:
