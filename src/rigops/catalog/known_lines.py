@@ -70,7 +70,7 @@ class KnownLine:
     text without any of them has no such line.
     `only`: it means nothing without a match of each of them; `unless`: with one. `follows`: rows of
     which it is an effect, so that it is left out beside them. `when`: the first context that is
-    there counts.
+    there counts. `last_resort`: it says nothing of a line that a row without it has.
     """
 
     name: str
@@ -90,6 +90,7 @@ class KnownLine:
     unless: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
     when: tuple[Beside, ...] = ()
+    last_resort: bool = False
 
     @property
     def patterns(self) -> tuple[str, ...]:

@@ -53,9 +53,11 @@ def known_lines(examined: Examined) -> Mapping[str, tuple[Finding, ...]]:
     hits = hits_by_row(texts, examined.catalog)
     earlier = _earlier_lines(snapshot) if hits else frozenset()
     told: dict[str, list[Finding]] = defaultdict(list)
+    named = {one.line for row, found in hits.values() if not row.last_resort for one in found}
     for row, found in hits.values():
-        if not hits.keys() & set(row.follows):
-            told[row.finding] += _findings(examined, _in_context(row, texts), found, earlier)
+        left = [one for one in found if not (row.last_resort and one.line in named)]
+        if left and not hits.keys() & set(row.follows):
+            told[row.finding] += _findings(examined, _in_context(row, texts), left, earlier)
     return {check: tuple(_without_repeats(findings)) for check, findings in told.items()}
 
 

@@ -179,6 +179,13 @@ def test_of_a_cause_and_its_effect_the_cause_is_told() -> None:
     assert effect.meaning not in summaries
 
 
+def test_a_row_of_last_resort_says_nothing_of_a_line_that_another_row_has() -> None:
+    line, other = BY_NAME["slurm-gres"].example, BY_NAME["node-missing-any"]
+    assert other.last_resort
+    assert compiled(other.pattern).search(line)
+    assert [one.data["known_line"] for one in told(line)] == ["slurm-gres"]
+
+
 NARROW: Final = "LnkSta:\tSpeed 8GT/s, Width x4 (downgraded)"
 CARD: Final = "01:00.0 VGA compatible controller: NVIDIA Corporation GA102 (rev a1)"
 VFIO: Final = "Kernel driver in use: vfio-pci"
