@@ -94,18 +94,23 @@ def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[Know
     pasted = [one for one in (*texts, *wrapped) if one.section == PASTED.name]
     retyped = [Retyped(one) for one in pasted if len(one.text) <= _LONGEST_RETYPED]
     near, near_retyped = _Words((*texts, *wrapped)), _Words([one.plain for one in retyped])
+    found = {
+        sought: _hits(sought, words, texts) or _hits(sought, words, wrapped)
+        for sought in catalog.sought_lines
+        if (words := near.of(sought.words))
+    }
+    known = [hit.line for several in found.values() for hit in several]
     hits = {}
     for sought in catalog.sought_lines:
-        words = near.of(sought.words)
-        found = words and (_hits(sought, words, texts) or _hits(sought, words, wrapped))
-        other = [] if found else _hits_retyped(sought, near_retyped, retyped)
-        if found or other:
+        as_it_is = found.get(sought, [])
+        all_hits = as_it_is or _hits_retyped(sought, near_retyped, retyped, known)
+        said = [] if as_it_is else retyped
+        if all_hits:
             row = sought.read()
-            said = retyped if other else []
             if all(_is_said(one, texts, said) for one in row.only) and not any(
                 _is_said(one, texts, said) for one in row.unless
             ):
-                hits[row.name] = (row, found or other)
+                hits[row.name] = (row, all_hits)
     return hits
 
 
@@ -136,7 +141,10 @@ class _Words:
         ]
 
 
-def _hits_retyped(sought: SoughtLine, near: _Words, texts: Sequence[Retyped]) -> list[Hit]:
+def _hits_retyped(
+    sought: SoughtLine, near: _Words, texts: Sequence[Retyped], known: Sequence[str]
+) -> list[Hit]:
+    """In lines that no row knows as they are."""
     words = near.of(dict.fromkeys((*sought.words, *map(plain_word, sought.words)))) if texts else []
     if not words:
         return []
@@ -148,6 +156,7 @@ def _hits_retyped(sought: SoughtLine, near: _Words, texts: Sequence[Retyped]) ->
         Hit(text.plain.section, found, text.lines[line])
         for text, line in lines
         if (found := search(line))
+        and not any(one in text.lines[line] or text.lines[line] in one for one in known)
     )
     return list(islice(hits, _MOST_HITS))
 

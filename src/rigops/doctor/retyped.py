@@ -114,8 +114,7 @@ def _loosened(pattern: str) -> list[str]:
         parts, [*parts[1:], ("", False)], strict=True
     ):
         if is_times:
-            may_lack = not behind and _may_lack(last)
-            said.append(_FEWEST.sub("{0", part) if may_lack else part)
+            said.append(part if behind else _FEWEST.sub(_fewest(last), part))
             continue
         before, last = last, part
         if part[0] == "(" and (behind or part.startswith("(?<")):
@@ -131,6 +130,12 @@ def _loosened(pattern: str) -> list[str]:
         else:
             said.append(f"{part}?" if _may_lack(part) else part)
     return said
+
+
+def _fewest(part: str) -> str:
+    """Of a repeated blank there is one at least."""
+    may_lack = _may_lack(part) and part != "."
+    return r"\g<0>" if not may_lack else "{0" if _has_mark(part) else "{1"
 
 
 def _has_mark(part: str) -> bool:
