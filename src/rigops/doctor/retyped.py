@@ -109,12 +109,12 @@ def _loosened(pattern: str) -> list[str]:
     parts = [(found[0], found["times"] is not None) for found in _PART.finditer(pattern)]
     said: list[str] = []
     behind = 0  # depth of groups in a look-behind, which has one length
-    last = ""
+    before = last = ""
     for (part, is_times), (after, is_repeated) in zip(
         parts, [*parts[1:], ("", False)], strict=True
     ):
         if is_times:
-            said.append(part if behind else _FEWEST.sub(_fewest(last), part))
+            said.append(part if behind else _FEWEST.sub(_fewest(last, {before, after}), part))
             continue
         before, last = last, part
         if part[0] == "(" and (behind or part.startswith("(?<")):
@@ -132,10 +132,11 @@ def _loosened(pattern: str) -> list[str]:
     return said
 
 
-def _fewest(part: str) -> str:
-    """Of a repeated blank there is one at least."""
-    may_lack = _may_lack(part) and part != "."
-    return r"\g<0>" if not may_lack else "{0" if _has_mark(part) else "{1"
+def _fewest(part: str, near: set[str]) -> str:
+    """Of a repeated blank there is one at least, but for one beside a sign."""
+    if not _may_lack(part) or part == ".":
+        return r"\g<0>"
+    return "{0" if _has_mark(part) or not _SIGNS.isdisjoint(near) else "{1"
 
 
 def _has_mark(part: str) -> bool:
