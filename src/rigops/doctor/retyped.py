@@ -55,7 +55,8 @@ _PART: Final = re.compile(
 )
 _FEWEST: Final = re.compile(r"^\{[1-9][0-9]*(?=,)")
 _MAY_LACK: Final = frozenset({" ", ".", r"\*", r"\\", r"\s", r"\t"})
-_SIGNS: Final = frozenset({":", "=", ","})
+_SIGNS_ALONE: Final = frozenset({":", "="})  # in plain form without blanks
+_SIGNS: Final = _SIGNS_ALONE | {","}
 
 
 def plain(text: str) -> str:
@@ -121,6 +122,8 @@ def _loosened(pattern: str) -> list[str]:
             behind += 1
         elif part == ")" and behind:
             behind -= 1
+        if behind and part == " " and not _SIGNS_ALONE.isdisjoint({before, after}):
+            continue
         if behind or is_repeated:
             is_named = not behind and part.startswith("[^") and _has_mark(part)
             said.append(rf"{part[:-1]}\s]" if is_named and _has_mark(before) else part)
