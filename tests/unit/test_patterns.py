@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rigops.catalog import load
+from rigops.doctor.retyped import of_plain
 from rigops.doctor.views import apt
 from rigops.transport import ssh_program
 from tests.shards import PROPERTIES
@@ -17,6 +18,7 @@ from tests.unit.backtracking import Backtracking
 from tests.unit.patterns import ENDLESS_S, Use, calls, growing_texts, growth, held, seconds, uses
 
 ROWS = "rigops.catalog.known_lines"
+RETYPED = "rigops.doctor.retyped"
 # Patterns that are put together while the program runs: module and source, and examples of them.
 MADE: dict[tuple[str, str], tuple[str | bytes, ...]] = {
     # Of models of ours, over the whole of a value that rigops itself rendered.
@@ -45,6 +47,7 @@ MADE: dict[tuple[str, str], tuple[str | bytes, ...]] = {
     ("rigops.transport.ssh_program", "pattern"): tuple(one for one, _ in ssh_program._KINDS),
     # Rows of a table.
     (ROWS, "pattern"): tuple(pattern for row in load(None).known_lines for pattern in row.patterns),
+    (RETYPED, "said"): tuple(of_plain(row.pattern).pattern for row in load(None).known_lines),
     # Tables of a module, which are found there.
     ("rigops.probe.bundles.bug_report", "pattern"): (),
     ("rigops.probe.bundles.names", "pattern"): (),
@@ -74,7 +77,7 @@ def every_use(*, of_rows: bool) -> list[Use]:
     made = [
         Use(module, re.compile(example), EVERYWHERE)
         for (module, _), examples in MADE.items()
-        if (module == ROWS) == of_rows
+        if (module in {ROWS, RETYPED}) == of_rows
         for example in examples
     ]
     kept = () if of_rows else uses().values()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rigops.catalog import Catalog
 from rigops.catalog.known_lines import KnownLine, SoughtLine, compiled
+from rigops.doctor.retyped import of_plain, pieces, plain, plain_word
 from rigops.probe.kernel_log import stamps
 from rigops.probe.section import Section
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
@@ -39,7 +40,8 @@ _MEETING: Final = re.compile(rb"([a-z]{3}) +(?=([a-z]{3}))")  # ends of runs of 
 _LONGER_IN_SMALL: Final = "\u0130"
 _TAG: Final = re.compile(r"<[^<>\n]{1,80}>")  # of XML, which says nothing
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
-_NARROWEST: Final = 60  # columns of a terminal whose lines were wrapped
+_NARROWEST: Final = 24  # columns of a terminal whose lines were wrapped
+_LONGEST_RETYPED: Final = 200_000  # characters: people retype what they write, not logs
 _LONGEST_WRAPPED: Final = 400  # lines: people wrap what they write, not logs
 
 
@@ -88,23 +90,74 @@ def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[Know
     if not texts:
         return {}
     wrapped = [Text(one.section, _joined(one.whole)) for one in texts if one.section == PASTED.name]
-    letters = _letters_in((*texts, *wrapped))
-    meetings = _meetings_in((*texts, *wrapped))
+    pasted = [one for one in (*texts, *wrapped) if one.section == PASTED.name]
+    retyped = [Retyped(one) for one in pasted if len(one.text) <= _LONGEST_RETYPED]
+    near, near_retyped = _Words((*texts, *wrapped)), _Words([one.plain for one in retyped])
+    found = {
+        sought: _hits(sought, words, texts) or _hits(sought, words, wrapped)
+        for sought in catalog.sought_lines
+        if (words := near.of(sought.words))
+    }
+    known = [hit.line for several in found.values() for hit in several]
     hits = {}
     for sought in catalog.sought_lines:
-        near = [
-            word
-            for word in sought.words
-            if _meetings_of(word) <= meetings and _may_be_in(letters, word)
-        ]
-        found = near and (_hits(sought, near, texts) or _hits(sought, near, wrapped))
-        if found:
+        as_it_is = found.get(sought, [])
+        all_hits = as_it_is or _hits_retyped(sought, near_retyped, retyped, known)
+        said = [] if as_it_is else retyped
+        if all_hits:
             row = sought.read()
-            if all(is_in(one, texts) for one in row.only) and not any(
-                is_in(one, texts) for one in row.unless
+            if all(_is_said(one, texts, said) for one in row.only) and not any(
+                _is_said(one, texts, said) for one in row.unless
             ):
-                hits[row.name] = (row, found)
+                hits[row.name] = (row, all_hits)
     return hits
+
+
+def _is_said(pattern: str, texts: Iterable[Text], retyped: Iterable[Retyped]) -> bool:
+    return is_in(pattern, texts) or any(of_plain(pattern).search(one.plain.text) for one in retyped)
+
+
+class Retyped:
+    """Lines of a text in plain form, and those that they stand for."""
+
+    def __init__(self, text: Text) -> None:
+        said = zip(text.text.split("\n"), plain(text.text).split("\n"), strict=True)
+        self.lines = {piece: line for line, whole in said for piece in pieces(whole)}
+        self.plain = Text(text.section, "\n".join(self.lines))
+
+
+class _Words:
+    """Which words of rows may be in texts."""
+
+    def __init__(self, texts: Sequence[Text]) -> None:
+        self._letters, self._meetings = _letters_in(texts), _meetings_in(texts)
+
+    def of(self, words: Iterable[str]) -> list[str]:
+        return [
+            one
+            for one in words
+            if _meetings_of(one) <= self._meetings and _may_be_in(self._letters, one)
+        ]
+
+
+def _hits_retyped(
+    sought: SoughtLine, near: _Words, texts: Sequence[Retyped], known: Sequence[str]
+) -> list[Hit]:
+    """In lines that no row knows as they are."""
+    words = near.of(dict.fromkeys((*sought.words, *map(plain_word, sought.words)))) if texts else []
+    if not words:
+        return []
+    lines = [(one, line) for one in texts for line in one.plain.lines_with(words)]
+    if not lines:
+        return []
+    search = of_plain(sought.pattern).search
+    hits = (
+        Hit(text.plain.section, found, text.lines[line])
+        for text, line in lines
+        if (found := search(line))
+        and not any(one in text.lines[line] or text.lines[line] in one for one in known)
+    )
+    return list(islice(hits, _MOST_HITS))
 
 
 def _joined(text: str) -> str:

@@ -13,6 +13,7 @@ from rigops.catalog.known_lines import compiled, fault_of
 from rigops.doctor.examined import Examined
 from rigops.doctor.known_lines import has_known_lines, known_lines
 from rigops.doctor.registry import CHECKS, examine
+from rigops.doctor.retyped import of_plain, plain, plain_word
 from rigops.inventory.spec import RigSpec
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.bundles.reading import read_content
@@ -58,6 +59,23 @@ def test_an_example_is_a_line_of_its_row_and_the_counterexample_is_none() -> Non
     ]
 
     assert wrong == []
+
+
+def test_a_counterexample_that_somebody_retyped_is_no_line_of_its_row_either() -> None:
+    retyped = [(row, plain(row.counter)) for row in ROWS]
+
+    assert [row.name for row, line in retyped if of_plain(row.pattern).search(line)] == []
+
+
+def test_each_retyped_line_of_a_row_has_one_of_its_words() -> None:
+    wordless = [
+        row.name
+        for row in ROWS
+        if of_plain(row.pattern).search(said := plain(row.example))
+        and not any(word in said.lower() for word in (*row.words, *map(plain_word, row.words)))
+    ]
+
+    assert wordless == []
 
 
 def test_an_example_alone_leads_to_the_finding_of_its_row() -> None:
@@ -147,6 +165,48 @@ def test_prose_without_a_known_line_says_nothing(text: str) -> None:
         text.encode() or b"\n", place="post", host="post", is_known=lambda _: True
     )
     assert not has_known_lines(HostSnapshot(bundle), load(None))
+
+
+@cache
+def retyped() -> tuple[str, ...]:
+    return (
+        MISMATCH.lower(),
+        MISMATCH.upper(),
+        MISMATCH.replace(" ", "  "),
+        MISMATCH.replace(": ", ":"),
+        MISMATCH.replace("Failed to", "Could not"),
+        MISMATCH.replace("Failed to", "Was unable to"),
+        f'{{"message": "Error\\n{MISMATCH}\\n"}}',
+        MISMATCH.replace("NVML", "**NVML**").replace("library", "<b>library</b>"),
+        MISMATCH.replace("NVML", "#033[31mNVML#033[0m"),
+        MISMATCH.replace("NVML", "\\u001b[31mNVML\\u001b[0m"),
+        "> Failed to initialize NVML: Driver/library\n> version mismatch",
+    )
+
+
+@pytest.mark.parametrize("text", retyped())
+def test_a_line_is_known_however_somebody_wrote_it(text: str) -> None:
+    assert {one.id or one.status for one in told(text)} == {"fail"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("version `GLIBC_2.34' not found", 'version \\"GLIBC_2.34\\" was not found'),
+        ("can't find /dev/nvidia\\_uvm", "Could not find  the /dev//nvidia_uvm"),
+        ("the module doesn't load", "Modules do not load"),
+        ("name = value: 1", "name=value :\t1"),
+        ("it isn&#39;t \\u003cnone\\u003e", "It was not <none>"),
+    ],
+)
+def test_what_says_the_same_has_one_plain_form(one: str, other: str) -> None:
+    assert plain(one).lower() == plain(other).lower()
+
+
+def test_a_name_in_quote_marks_has_no_blanks_where_the_marks_are_away() -> None:
+    pattern = of_plain("pool '[^'\\n]{1,60}' is unavailable")
+    assert pattern.search("pool tank is unavailable")
+    assert not pattern.search("pool can be used, but a feature is unavailable")
 
 
 def test_two_lines_that_follow_each_other_are_not_one_line() -> None:

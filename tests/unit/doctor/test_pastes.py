@@ -443,7 +443,7 @@ def test_dmesg_above_a_file_of_several_boots_is_of_the_last_one() -> None:
         ("apt-unmet", "the packages that were asked for do not fit together"),
         ("dkms-build-halts-apt", "DKMS could not build the NVIDIA module"),
         ("dkms-make-log", "the NVIDIA module does not compile for this kernel"),
-        ("dkms-narrow-terminal", "DKMS could not build the NVIDIA module for a kernel"),
+        ("dkms-narrow-terminal", "DKMS could not build the NVIDIA module"),
         ("dpkg-overwrite", "two packages have the same file"),
         ("installer-load-failed", "the module was built and cannot be loaded"),
     ],
