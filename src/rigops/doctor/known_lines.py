@@ -46,11 +46,16 @@ _LESS: Final[Mapping[Severity, Severity]] = {"fail": "warn", "warn": "info", "in
 
 
 @once
+def _hits(examined: Examined) -> Mapping[str, tuple[KnownLine, Sequence[Hit]]]:
+    return hits_by_row(texts_of(examined.snapshot), examined.catalog)
+
+
+@once
 def known_lines(examined: Examined) -> Mapping[str, tuple[Finding, ...]]:
     """By the id of their check."""
     snapshot = examined.snapshot
     texts = texts_of(snapshot)
-    hits = hits_by_row(texts, examined.catalog)
+    hits = _hits(examined)
     earlier = _earlier_lines(snapshot) if hits else frozenset()
     told: dict[str, list[Finding]] = defaultdict(list)
     named = {one.line for row, found in hits.values() if not row.last_resort for one in found}
@@ -93,6 +98,22 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     has_failed = any(one.status == "fail" for one in told)
     hangs = [one for one in found if one.status == "unknown" and one.essential and not has_failed]
     return [*(one for one in found if one.status in _KEPT), *hangs, *told]
+
+
+def without_broad_words(
+    examined: Examined, found: Sequence[tuple[Check, Finding]]
+) -> list[tuple[Check, Finding]]:
+    """A row of last resort adds nothing to what a check says of its line."""
+    broad = {row.name for row, _ in _hits(examined).values() if row.last_resort}
+    told = [one for _, one in found if one.data.get("known_line") not in broad]
+    cited = {line.line for one in told if one.status in {"fail", "warn"} for line in one.evidence}
+    judged = [stamps.read(line).message or line for line in cited if line]
+    return [
+        (check, one)
+        for check, one in found
+        if one.data.get("known_line") not in broad
+        or not any(_is_of(line.line, judged) for line in one.evidence)
+    ]
 
 
 def _is_of(line: str, judged: Iterable[str]) -> bool:

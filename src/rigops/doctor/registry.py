@@ -19,7 +19,7 @@ from rigops.doctor.checks import declared
 from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Finding, Status
 from rigops.doctor.host_report import SUMMARIZED
-from rigops.doctor.known_lines import with_known_lines
+from rigops.doctor.known_lines import with_known_lines, without_broad_words
 from rigops.doctor.told_once import told_once
 from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec import examine as read
@@ -90,6 +90,7 @@ def examine(
         for check in checks
         for finding in with_known_lines(examined, check)
     ]
+    found = without_broad_words(examined, found)
     if snapshot.bundle.paste:
         found = pasted.judged(snapshot.bundle, found)
     found = told_once(examined, found)
