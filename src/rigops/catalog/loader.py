@@ -46,7 +46,8 @@ _AS_OF = "as_of"
 _LINEAR = "a regular expression without *, + and {n,}: {0,40} instead"
 _ROW = "[[known_lines]]\n"
 _SOUGHT = re.compile(
-    r"^words = \[(?P<words>.*)\]\npattern = (?P<quotes>\'\'\'|\')(?P<pattern>.*)(?P=quotes)$",
+    r"^words = \[(?P<words>.*|\n(?:  .*\n)+)\]\n"
+    r"pattern = (?P<quotes>\'\'\'|\')(?P<pattern>.*)(?P=quotes)$",
     re.MULTILINE,
 )
 _WORD = re.compile(r"\"([^\"]+)\"")

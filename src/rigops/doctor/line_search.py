@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rigops.catalog import Catalog
 from rigops.catalog.known_lines import KnownLine, SoughtLine, compiled
-from rigops.doctor.retyped import of_plain, pieces, plain, plain_word
+from rigops.doctor.retyped import of_plain, pieces, plain, plain_words
 from rigops.probe.kernel_log import stamps
 from rigops.probe.section import Section
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
@@ -99,13 +99,19 @@ def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[Know
         if (words := near.of(sought.words))
     }
     known = [hit.line for several in found.values() for hit in several]
+    every_word = chain.from_iterable(sought.words for sought in catalog.sought_lines)
+    in_plain_form = plain_words(tuple(every_word)) if retyped else {}
     hits = {}
     for sought in catalog.sought_lines:
         as_it_is = found.get(sought, [])
-        all_hits = as_it_is or _hits_retyped(sought, near_retyped, retyped, known)
+        either = [*sought.words, *(in_plain_form.get(one, one) for one in sought.words)]
+        near_by = near_retyped.of(dict.fromkeys(either)) if retyped and not as_it_is else []
+        all_hits = as_it_is or _hits_retyped(sought, near_by, retyped, known)
         said = [] if as_it_is else retyped
         if all_hits:
             row = sought.read()
+            if row.last_resort and not as_it_is:
+                continue  # broad words mean something as they were printed only
             if all(_is_said(one, texts, said) for one in row.only) and not any(
                 _is_said(one, texts, said) for one in row.unless
             ):
@@ -141,10 +147,9 @@ class _Words:
 
 
 def _hits_retyped(
-    sought: SoughtLine, near: _Words, texts: Sequence[Retyped], known: Sequence[str]
+    sought: SoughtLine, words: Sequence[str], texts: Sequence[Retyped], known: Sequence[str]
 ) -> list[Hit]:
     """In lines that no row knows as they are."""
-    words = near.of(dict.fromkeys((*sought.words, *map(plain_word, sought.words)))) if texts else []
     if not words:
         return []
     lines = [(one, line) for one in texts for line in one.plain.lines_with(words)]

@@ -91,8 +91,9 @@ def _in_one_way(text: str) -> str:
 
 
 @cache  # the words of the catalog
-def plain_word(word: str) -> str:
-    return plain(word).strip()
+def plain_words(words: tuple[str, ...]) -> dict[str, str]:
+    """All at once, since there are thousands."""
+    return dict(zip(words, map(str.strip, plain("\n".join(words)).split("\n")), strict=True))
 
 
 @cache

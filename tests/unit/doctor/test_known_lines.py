@@ -13,7 +13,7 @@ from rigops.catalog.known_lines import compiled, fault_of
 from rigops.doctor.examined import Examined
 from rigops.doctor.known_lines import has_known_lines, known_lines
 from rigops.doctor.registry import CHECKS, examine
-from rigops.doctor.retyped import of_plain, plain, plain_word
+from rigops.doctor.retyped import of_plain, plain, plain_words
 from rigops.inventory.spec import RigSpec
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.bundles.reading import read_content
@@ -72,7 +72,7 @@ def test_each_retyped_line_of_a_row_has_one_of_its_words() -> None:
         row.name
         for row in ROWS
         if of_plain(row.pattern).search(said := plain(row.example))
-        and not any(word in said.lower() for word in (*row.words, *map(plain_word, row.words)))
+        and not any(word in said.lower() for word in (*row.words, *plain_words(row.words).values()))
     ]
 
     assert wordless == []
