@@ -30,7 +30,6 @@ FAULT: Final = "/etc/lab-fault-of-own-modules"
 MODULE: Final = "kernel-open/nvidia-uvm/module.c"
 # For the kernel that comes later it does not build.
 REFUSES: Final = "#include <linux/kconfig.h>\n#ifdef CONFIG_PREEMPT_RT\n#error too new\n#endif\n"
-THREE: Final = ("GeForce RTX 3090",) * 3
 PURGE: Final = """
 echo 'linux-base linux-base/removing-running-kernel boolean false' | debconf-set-selections
 DEBIAN_FRONTEND=noninteractive apt-get -q -y purge"""
@@ -42,7 +41,7 @@ while systemctl list-units --plain --no-legend 'rigops-kernel-hook-*' | grep -q 
 @pytest.fixture(scope="module")
 def rig(module_vm: Machines, tmp_path_factory: pytest.TempPathFactory) -> Rig:
     tree = own_tree.files(GOOD, OWN)
-    machine = module_vm.up(system=own_machine.system(), memory=1536, cards=THREE)
+    machine = module_vm.up(system=own_machine.system(), memory=1536)
     laptop = Laptop(tmp_path_factory.mktemp("laptop"))
     rig = Rig(machine, laptop, GOOD, {**tree, MODULE: REFUSES + tree[MODULE]})
     rig.own()

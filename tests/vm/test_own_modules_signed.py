@@ -1,6 +1,6 @@
 """Modules of the owner's under Secure Boot: a real firmware, shim, GRUB and kernel that insist.
 
-The key is the one that DKMS made on the machine; what a person does at the console, the lab does
+The rig has three RTX 3090. The key is the one that DKMS made on the machine; what a person does at the console, the lab does
 in the file of the firmware's variables.
 """
 
@@ -30,7 +30,8 @@ pytestmark = pytest.mark.shard(VM_RIGS)
 @pytest.fixture(scope="module")
 def rig(module_vm: Machines, tmp_path_factory: pytest.TempPathFactory) -> Rig:
     system = own_machine.system(GOOD, layouts.UEFI)
-    machine = module_vm.up(layout=layouts.UEFI, system=system, memory=1536)
+    cards = ("GeForce RTX 3090",) * 3
+    machine = module_vm.up(layout=layouts.UEFI, system=system, memory=1536, cards=cards)
     laptop = Laptop(tmp_path_factory.mktemp("laptop"))
     rig = Rig(machine, laptop, GOOD, own_tree.files(GOOD, OWN))
     rig.own()
