@@ -1,7 +1,7 @@
 """Modules of the owner's under Secure Boot: a real firmware, shim, GRUB and kernel that insist.
 
-The rig has three RTX 3090. The key is the one that DKMS made on the machine; what a person does at the console, the lab does
-in the file of the firmware's variables.
+The rig has three RTX 3090. The key is the one that DKMS made on the machine; what a person does at
+the console, the lab does in the file of the firmware's variables.
 """
 
 from __future__ import annotations

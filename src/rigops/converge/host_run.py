@@ -330,6 +330,12 @@ class HostRun:
             return ""
         self._session.confirm_trial()  # they may take longer than it has left
         self._preflight()
+        found = self.result.preflight
+        if found is not None and found.status == "unknown":
+            raise DeployError(
+                f"preflight could not judge the boot that tries {' '.join(arguments)}: nothing is "
+                "permanent yet; run this again before it reboots, or its old arguments are in force"
+            )
         if not self.result.has_failed_proof:
             return ""
         self.result.outcome = "failed"

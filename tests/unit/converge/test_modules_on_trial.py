@@ -65,6 +65,17 @@ def test_copies_that_fail_where_p2p_is_required_speak_against_the_modules(tmp_pa
     assert done == ["confirm", "preflight", "record"]
 
 
+def test_what_preflight_could_not_judge_is_not_permanent_and_may_be_judged_again(
+    tmp_path: Path,
+) -> None:
+    rig, done = trying(tmp_path, "unknown")
+
+    with pytest.raises(DeployError, match="nothing is permanent yet; run this again"):
+        rig.change()
+
+    assert done == ["confirm", "preflight"]
+
+
 @pytest.mark.parametrize(("p2p", "argument"), [("measure", ARGUMENT), ("required", "iommu=pt")])
 def test_nothing_else_waits_for_copies(tmp_path: Path, p2p: P2p, argument: str) -> None:
     rig, done = trying(tmp_path, "fail", p2p)
