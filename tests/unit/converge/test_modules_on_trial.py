@@ -71,7 +71,7 @@ def test_what_preflight_could_not_judge_is_not_permanent_and_may_be_judged_again
     rig, done = trying(tmp_path, "unknown")
 
     with pytest.raises(DeployError, match="nothing is permanent yet; run this again"):
-        rig.change()
+        rig._fails_its_proof((ARGUMENT,))
 
     assert done == ["confirm", "preflight"]
 
