@@ -102,8 +102,9 @@ class SoughtLine(NamedTuple):
 
     words: tuple[str, ...]
     pattern: str
+    last_resort: bool
     read: Callable[[], KnownLine]
 
     @staticmethod
-    def of_row(row: KnownLine) -> SoughtLine:
-        return SoughtLine(row.words, row.pattern, lambda: row)
+    def of_entry(row: KnownLine) -> SoughtLine:
+        return SoughtLine(row.words, row.pattern, row.last_resort, lambda: row)

@@ -29,6 +29,7 @@ from rigops.catalog.model import (
     InitCode,
     KernelChange,
     Link,
+    NamedCard,
     Xid,
 )
 from rigops.catalog.reader import Place, Reader, Values, build, shown
@@ -44,14 +45,15 @@ _TOML = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _LINE = re.compile(r"\(?at line ([0-9]+)")
 _AS_OF = "as_of"
 _LINEAR = "a regular expression without *, + and {n,}: {0,40} instead"
-_ROW = "[[known_lines]]\n"
 _SOUGHT = re.compile(
-    r"^words = \[(?P<words>.*|\n(?:  .*\n)+)\]\n"
-    r"pattern = (?P<quotes>\'\'\'|\')(?P<pattern>.*)(?P=quotes)$",
-    re.MULTILINE,
+    r"name = .*\nwords = \[(?P<words>.*|\n(?:  .*\n)+)\]\n"
+    r"pattern = (?P<quotes>\'\'\'|\')(?P<pattern>.*)(?P=quotes)\n"
+)
+_LAST_RESORT = "\nlast_resort = true\n"
+_NAMES = re.compile(
+    r"name = \"(?P<name>.*)\"\naliases = \[(?P<aliases>.*)\]\npci_ids = \[(?P<ids>.*)\]\n"
 )
 _WORD = re.compile(r"\"([^\"]+)\"")
-_STORY = "[[stories]]\n"
 _CAUSES = re.compile(r"^cause = .*$", re.MULTILINE)
 
 E = TypeVar(
@@ -87,6 +89,24 @@ class Table(Generic[E]):
         return found
 
 
+class Row(Generic[E]):
+    """A row of a shipped table, which is read on first use: few of many are asked for."""
+
+    def __init__(self, table: Table[E], path: Path, text: str) -> None:
+        self._table: Table[E] = table
+        self._path, self.text = path, text
+        self._entry: E | None = None
+
+    def read(self) -> E:
+        if self._entry is None:
+            whole = _parsed(self._path, _head(self._table) + self.text)
+            (self._entry,) = _merged(self._table, (), whole)
+        return self._entry
+
+
+_DRIVERS = Table(DriverBranch, "branch")
+_GPUS = Table(Gpu, "name")
+_XIDS = Table(Xid, "number")
 _LINES = Table(KnownLine, "name")
 _STORIES = Table(StoryRule, "id")
 
@@ -100,11 +120,11 @@ class Document:
 
 
 class Catalog:
-    drivers = Table(DriverBranch, "branch")
+    drivers = _DRIVERS
     kernel_changes = Table(KernelChange, "name")
-    gpus = Table(Gpu, "name")
+    gpus = _GPUS
     generations = Table(Generation, "name")
-    xids = Table(Xid, "number")
+    xids = _XIDS
     init_codes = Table(InitCode, "code")
     known_lines = _LINES
     firmware = Table(FirmwareSetting, "setting")
@@ -119,44 +139,64 @@ class Catalog:
     @cached_property
     def as_of(self) -> date:
         """When the entries were last compared with what is published."""
-        documents = (self._branches, self._additions)
+        path = self._directory / f"{_DRIVERS.name}.toml"
+        documents = (_parsed(path, _read(path).partition(_head(_DRIVERS))[0]), self._additions)
         return max(_as_of(one) for one in documents if one and _AS_OF in one.content)
-
-    @cached_property
-    def _branches(self) -> Document:
-        return _open(self._directory / "drivers.toml")
 
     def entries(self, table: Table[E]) -> tuple[E, ...]:
         if self._additions:
             return _merged(table, getattr(_shipped(), table.name), self._additions)
         path = self._directory / f"{table.name}.toml"
-        return _merged(table, (), self._branches if table.name == "drivers" else _open(path))
+        return _merged(table, (), _open(path))
 
     @property
     def file_of_own_lines(self) -> str:
         """The user's, where it has known lines; or ""."""
-        own = self._additions
-        return own.file if own and "known_lines" in own.content else ""
+        return self._additions.file if self._additions and self._has_own(_LINES) else ""
+
+    def xid(self, number: int) -> Xid | None:
+        if self._has_own(_XIDS):
+            return next((one for one in self.xids if one.number == number), None)
+        row = self._xid_rows.get(f"number = {number}")
+        return row.read() if row else None
+
+    @cached_property
+    def _xid_rows(self) -> dict[str, Row[Xid]]:
+        return {row.text.partition("\n")[0]: row for row in self._rows(_XIDS)}
+
+    @cached_property
+    def named_cards(self) -> tuple[NamedCard, ...]:
+        if self._has_own(_GPUS):
+            return tuple(map(NamedCard.of_entry, self.gpus))
+        return tuple(map(_named, self._rows(_GPUS)))
 
     @cached_property
     def sought_lines(self) -> tuple[SoughtLine, ...]:
-        """Of the shipped rows only what a text is searched for is read: few of many are in it."""
-        if self.file_of_own_lines:
-            return tuple(map(SoughtLine.of_row, self.known_lines))
-        path = self._directory / "known_lines.toml"
-        return tuple(_sought(path, row) for row in _read(path).split(_ROW)[1:])
+        if self._has_own(_LINES):
+            return tuple(map(SoughtLine.of_entry, self.known_lines))
+        return tuple(map(_sought, self._rows(_LINES)))
 
     def stories_by_causes(self, ids: Collection[str]) -> tuple[StoryRule, ...]:
-        """Of the shipped rows only those that may begin with one of these checks are read."""
-        if self._additions and _STORIES.name in self._additions.content:
+        """Those that may begin with one of these checks, or all."""
+        if self._has_own(_STORIES):
             return self.stories
-        path = self._directory / f"{_STORIES.name}.toml"
-        return tuple(
-            rule
-            for causes, row in _story_rows(path)
-            if not causes.isdisjoint(ids)
-            for rule in _read_story(path, row)
-        )
+        return tuple(row.read() for causes, row in self._story_rows if not causes.isdisjoint(ids))
+
+    @cached_property
+    def _story_rows(self) -> tuple[tuple[frozenset[str], Row[StoryRule]], ...]:
+        """With the words of its line of causes, ids among them."""
+        rows = self._rows(_STORIES)
+        heads = (_CAUSES.search(row.text) for row in rows)
+        causes = (frozenset(_WORD.findall(head[0]) if head else ()) for head in heads)
+        return tuple(zip(causes, rows, strict=True))
+
+    def _has_own(self, table: Table[E]) -> bool:
+        """The user's file has rows of it, so that all of them are read."""
+        return bool(self._additions and table.name in self._additions.content)
+
+    def _rows(self, table: Table[E]) -> list[Row[E]]:
+        path = self._directory / f"{table.name}.toml"
+        return [Row(table, path, row) for row in _read(path).split(_head(table))[1:]]
 
 
 TABLES = tuple(name for name, one in vars(Catalog).items() if isinstance(one, Table))
@@ -329,32 +369,24 @@ def _tables_of(table: Table[E], document: Document, reader: Reader) -> list[dict
     return []
 
 
-def _sought(path: Path, row: str) -> SoughtLine:
-    @cache  # for each of many hosts
-    def read() -> KnownLine:
-        (line,) = _merged(_LINES, (), _parsed(path, f"{_ROW}{row}"))
-        return line
+def _head(table: Table[E]) -> str:
+    return f"[[{table.name}]]\n"
 
-    head = _SOUGHT.search(row)
+
+def _named(row: Row[Gpu]) -> NamedCard:
+    head = _NAMES.match(row.text)
     if head is None:
-        return SoughtLine.of_row(read())
-    return SoughtLine(tuple(_WORD.findall(head["words"])), head["pattern"], read)
+        return NamedCard.of_entry(row.read())
+    aliases, ids = (tuple(_WORD.findall(head[one])) for one in ("aliases", "ids"))
+    return NamedCard(head["name"], aliases, ids, row.read)
 
 
-@cache  # for each of many hosts
-def _story_rows(path: Path) -> tuple[tuple[frozenset[str], str], ...]:
-    """With the words of its line of causes, ids among them."""
-    rows = _read(path).split(_STORY)[1:]
-    heads = map(_CAUSES.search, rows)
-    return tuple(
-        (frozenset(_WORD.findall(head[0]) if head else ()), row)
-        for head, row in zip(heads, rows, strict=True)
-    )
-
-
-@cache  # for each of many hosts
-def _read_story(path: Path, row: str) -> tuple[StoryRule, ...]:
-    return _merged(_STORIES, (), _parsed(path, f"{_STORY}{row}"))
+def _sought(row: Row[KnownLine]) -> SoughtLine:
+    head = _SOUGHT.match(row.text)
+    if head is None:
+        return SoughtLine.of_entry(row.read())
+    words = tuple(_WORD.findall(head["words"]))
+    return SoughtLine(words, head["pattern"], _LAST_RESORT in row.text, row.read)
 
 
 def _overridden(entry: E, values: Values) -> E:

@@ -22,6 +22,7 @@ from rigops.catalog.model import (
     Gpu,
     InitCode,
     ModuleFlavor,
+    NamedCard,
     Purpose,
     RowStatus,
     UnlistedGpu,
@@ -71,21 +72,21 @@ def find_gpu(catalog: Catalog, name_or_pci_id: str) -> Match:
     """Find a card: exact model, then alias, then PCI device id, then part of the model name."""
     wanted = _plain(name_or_pci_id)
     pci_id = _PCI_ID.fullmatch(name_or_pci_id.strip().lower())
-    by_name, by_alias, by_id = _gpus_by_what_names_them(catalog)
+    by_name, by_alias, by_id = _cards_by_what_names_them(catalog)
     found = by_name.get(wanted) or by_alias.get(wanted) or (pci_id and by_id.get(pci_id[1]))
     if not found and wanted:
-        found = tuple(gpu for name, gpus in by_name.items() if wanted in name for gpu in gpus)
-    return Match(found or ())
+        found = tuple(card for name, cards in by_name.items() if wanted in name for card in cards)
+    return Match(tuple(card.read() for card in found or ()))
 
 
 @lru_cache(maxsize=4)
-def _gpus_by_what_names_them(catalog: Catalog) -> tuple[dict[str, tuple[Gpu, ...]], ...]:
+def _cards_by_what_names_them(catalog: Catalog) -> tuple[dict[str, tuple[NamedCard, ...]], ...]:
     """By name, alias and device id: doctor looks up every card of a host for most of its checks."""
-    found: tuple[dict[str, tuple[Gpu, ...]], ...] = ({}, {}, {})
-    for gpu in catalog.gpus:
-        named = ({_plain(gpu.name)}, {*map(_plain, gpu.aliases)}, gpu.pci_ids)
-        for gpus, names in zip(found, named, strict=True):
-            gpus.update({name: (*gpus.get(name, ()), gpu) for name in names})
+    found: tuple[dict[str, tuple[NamedCard, ...]], ...] = ({}, {}, {})
+    for card in catalog.named_cards:
+        named = ({_plain(card.name)}, {*map(_plain, card.aliases)}, card.pci_ids)
+        for cards, names in zip(found, named, strict=True):
+            cards.update({name: (*cards.get(name, ()), card) for name in names})
     return found
 
 
@@ -135,7 +136,7 @@ def find_toolkit(catalog: Catalog, version: str) -> ContainerToolkit | None:
 
 
 def find_xid(catalog: Catalog, number: int) -> Xid | None:
-    return next((xid for xid in catalog.xids if xid.number == number), None)
+    return catalog.xid(number)
 
 
 def find_init_codes(catalog: Catalog, first: str, second: str) -> tuple[InitCode, ...]:

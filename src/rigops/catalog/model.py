@@ -205,6 +205,19 @@ class Gpu:
     p2p_own: str = ""  # what modules that the owner patched give, and at what cost
 
 
+class NamedCard(NamedTuple):
+    """What a card is found by; `read` gives all of it."""
+
+    name: str
+    aliases: tuple[str, ...]
+    pci_ids: tuple[str, ...]
+    read: Callable[[], Gpu]
+
+    @staticmethod
+    def of_entry(gpu: Gpu) -> NamedCard:
+        return NamedCard(gpu.name, gpu.aliases, gpu.pci_ids, lambda: gpu)
+
+
 @dataclass(frozen=True)
 class Generation:
     """Chips of one architecture, for the cards with them that have no entry of their own."""

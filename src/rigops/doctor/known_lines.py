@@ -58,11 +58,9 @@ def known_lines(examined: Examined) -> Mapping[str, tuple[Finding, ...]]:
     hits = _hits(examined)
     earlier = _earlier_lines(snapshot) if hits else frozenset()
     told: dict[str, list[Finding]] = defaultdict(list)
-    named = {one.line for row, found in hits.values() if not row.last_resort for one in found}
     for row, found in hits.values():
-        left = [one for one in found if not (row.last_resort and one.line in named)]
-        if left and not hits.keys() & set(row.follows):
-            told[row.finding] += _findings(examined, _in_context(row, texts), left, earlier)
+        if not hits.keys() & set(row.follows):
+            told[row.finding] += _findings(examined, _in_context(row, texts), found, earlier)
     return {check: tuple(_without_repeats(findings)) for check, findings in told.items()}
 
 
@@ -82,7 +80,7 @@ def with_known_lines(examined: Examined, check: Check) -> list[Finding]:
     lines = (cited.line for one in found if one.status != "unknown" for cited in one.evidence)
     judged = [stamps.read(line).message or line for line in lines]
     told = [
-        replace(one, id=check.id)
+        _shown(one, check.id)
         for one in known
         if not any(_is_of(cited.line, judged) for cited in one.evidence)
     ]
@@ -131,7 +129,7 @@ def explaining(
 ) -> Finding | None:
     """A finding by known lines that explains a failure which has no cause of its own."""
     told = known_lines(examined)
-    found = (replace(one, id=check) for check in checks for one in told.get(check, ()))
+    found = (_shown(one, check) for check in checks for one in told.get(check, ()))
     return next((one for one in found if one.status in {"fail", least}), None)
 
 
@@ -177,12 +175,16 @@ def _findings(
             + times
             + ("" if now else " (in an earlier boot)")
             + ("; it answers now" if has_started else ""),
-            tuple(Evidence(one.section, one.line.strip()) for one in shown[:_SHOWN]),
+            tuple(Evidence(one.section, one.line.strip()) for one in shown),
             subject=subject,
             why=_filled(row.why, values),
             fix=_fix(row, values),
             data={"known_line": row.name},
         )
+
+
+def _shown(finding: Finding, check: str) -> Finding:
+    return replace(finding, id=check, evidence=finding.evidence[:_SHOWN])
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

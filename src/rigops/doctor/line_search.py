@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import accumulate, chain, islice, pairwise
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -37,9 +39,9 @@ _LETTERS: Final = bytes(
 )
 _RUN: Final = re.compile(r"[a-z]+")
 _MEETING: Final = re.compile(rb"([a-z]{3}) +(?=([a-z]{3}))")  # ends of runs of letters
-_LONGER_IN_SMALL: Final = "\u0130"
 _TAG: Final = re.compile(r"<[^<>\n]{1,80}>")  # of XML, which says nothing
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+_BEGINNING: Final = 3
 _NARROWEST: Final = 24  # columns of a terminal whose lines were wrapped
 _LONGEST_RETYPED: Final = 200_000  # characters: people retype what they write, not logs
 _LONGEST_WRAPPED: Final = 400  # lines: people wrap what they write, not logs
@@ -51,29 +53,36 @@ class Hit(NamedTuple):
     line: str
 
 
+class _Word(NamedTuple):
+    text: str
+    rows: list[int]
+    runs: list[str]
+    meetings: frozenset[tuple[bytes, bytes]]
+
+
 class Text:
-    """`text`: each of its lines once; `small`: in small letters, as long as that."""
+    """`text`: each of its lines once; `small`: in small letters and without tags."""
 
     def __init__(self, section: str, whole: str) -> None:
         self.section, self.whole = section, whole
-        self._lines = list(dict.fromkeys(whole.replace(_LONGER_IN_SMALL, "I").split("\n")))
-        self._begins = list(accumulate((len(one) + 1 for one in self._lines), initial=0))
-        self._found: dict[str, list[str]] = {}
-        self.text = "\n".join(self._lines)
-        self.small = self.text.lower()
+        self.lines = list(dict.fromkeys(whole.split("\n")))
+        self._found: dict[str, list[int]] = {}
+        self.text = "\n".join(self.lines)
+        small = self.text.lower()
+        self.small = _TAG.sub("", small) if section == SMI.name else small
+        lengths = (len(one) + 1 for one in self.small.split("\n"))
+        self._begins = list(accumulate(lengths, initial=0))
 
-    def lines_with(self, words: Sequence[str]) -> Iterable[str]:
-        """In their order, but for several words."""
-        found = [self._lines_with(one) for one in words]
-        return found[0] if len(found) == 1 else dict.fromkeys(chain.from_iterable(found))
+    def lines_with(self, words: Iterable[str]) -> list[str]:
+        return [self.lines[at] for at in sorted({at for one in words for at in self._places(one)})]
 
-    def _lines_with(self, word: str) -> list[str]:
+    def _places(self, word: str) -> list[int]:
         if word not in self._found:
             found = self._found[word] = []
             at = self.small.find(word)
             while at >= 0:
                 line = bisect_right(self._begins, at) - 1
-                found.append(self._lines[line])
+                found.append(line)
                 at = self.small.find(word, self._begins[line + 1])
         return self._found[word]
 
@@ -86,37 +95,57 @@ def texts_of(snapshot: HostSnapshot) -> list[Text]:
 
 
 def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[KnownLine, list[Hit]]]:
-    """By the name of the row; `only` and `unless` are heeded."""
+    """By the name of the row; `only` and `unless` are heeded.
+
+    Rows of last resort come after the others, whose lines they leave alone.
+    """
     if not texts:
         return {}
+    rows = catalog.sought_lines
     wrapped = [Text(one.section, _joined(one.whole)) for one in texts if one.section == PASTED.name]
+    near = _words_of(catalog).in_texts((*texts, *wrapped))
+    found: dict[int, list[Hit]] = {}
+    meant: dict[int, KnownLine] = {}
+    named: set[str] = set()
+    for at in sorted(near, key=lambda at: (rows[at].last_resort, at)):
+        sought = rows[at]
+        others = named if sought.last_resort else frozenset[str]()
+        hits = _hits(sought, near[at], texts, others) or _hits(sought, near[at], wrapped, others)
+        if hits:
+            found[at] = hits
+            row = sought.read()
+            if _is_meant(row, texts, ()):
+                meant[at] = row
+                named.update({} if row.last_resort else _and_longer(hits, wrapped))
+    known = {one.line for hits in found.values() for one in hits}
     pasted = [one for one in (*texts, *wrapped) if one.section == PASTED.name]
     retyped = [Retyped(one) for one in pasted if len(one.text) <= _LONGEST_RETYPED]
-    near, near_retyped = _Words((*texts, *wrapped)), _Words([one.plain for one in retyped])
-    found = {
-        sought: _hits(sought, words, texts) or _hits(sought, words, wrapped)
-        for sought in catalog.sought_lines
-        if (words := near.of(sought.words))
-    }
-    known = [hit.line for several in found.values() for hit in several]
-    every_word = chain.from_iterable(sought.words for sought in catalog.sought_lines)
-    in_plain_form = plain_words(tuple(every_word)) if retyped else {}
-    hits = {}
-    for sought in catalog.sought_lines:
-        as_it_is = found.get(sought, [])
-        either = [*sought.words, *(in_plain_form.get(one, one) for one in sought.words)]
-        near_by = near_retyped.of(dict.fromkeys(either)) if retyped and not as_it_is else []
-        all_hits = as_it_is or _hits_retyped(sought, near_by, retyped, known)
-        said = [] if as_it_is else retyped
-        if all_hits:
-            row = sought.read()
-            if row.last_resort and not as_it_is:
-                continue  # broad words mean something as they were printed only
-            if all(_is_said(one, texts, said) for one in row.only) and not any(
-                _is_said(one, texts, said) for one in row.unless
-            ):
-                hits[row.name] = (row, all_hits)
-    return hits
+    if any({*one.lines.values()} - known - {""} for one in retyped):
+        plains = [one.plain for one in retyped]
+        near = _words_of(catalog).in_texts(plains)
+        near_retyped = _retyped_words_of(catalog).in_texts(plains)
+        # Broad words mean something as they were printed only.
+        for at in (near.keys() | near_retyped.keys()) - found.keys():
+            words = [*near[at], *near_retyped[at]]
+            hits = [] if rows[at].last_resort else _hits_retyped(rows[at], words, retyped, known)
+            if hits and _is_meant(row := rows[at].read(), texts, retyped):
+                found[at], meant[at] = hits, row
+    return {row.name: (row, found[at]) for at, row in sorted(meant.items())}
+
+
+def _and_longer(hits: Sequence[Hit], wrapped: Sequence[Text]) -> Iterator[str]:
+    """Their lines, and those that go on."""
+    lines = {one.line for one in hits}
+    yield from lines
+    for line in (line for text in wrapped for line in text.lines):
+        if any(one in line for one in lines):
+            yield line
+
+
+def _is_meant(row: KnownLine, texts: Sequence[Text], retyped: Sequence[Retyped]) -> bool:
+    return all(_is_said(one, texts, retyped) for one in row.only) and not any(
+        _is_said(one, texts, retyped) for one in row.unless
+    )
 
 
 def _is_said(pattern: str, texts: Iterable[Text], retyped: Iterable[Retyped]) -> bool:
@@ -127,31 +156,64 @@ class Retyped:
     """Lines of a text in plain form, and those that they stand for."""
 
     def __init__(self, text: Text) -> None:
-        said = zip(text.text.split("\n"), plain(text.text).split("\n"), strict=True)
+        said = zip(text.lines, plain(text.text).split("\n"), strict=True)
         self.lines = {piece: line for line, whole in said for piece in pieces(whole)}
         self.plain = Text(text.section, "\n".join(self.lines))
 
 
 class _Words:
-    """Which words of rows may be in texts."""
+    """Words of rows, by what a text that has one of them has too.
 
-    def __init__(self, texts: Sequence[Text]) -> None:
-        self._letters, self._meetings = _letters_in(texts), _meetings_in(texts)
+    That is where two runs of letters meet, or else how the longest run begins.
+    """
 
-    def of(self, words: Iterable[str]) -> list[str]:
-        return [
-            one
-            for one in words
-            if _meetings_of(one) <= self._meetings and _may_be_in(self._letters, one)
-        ]
+    def __init__(self, words_by_row: Iterable[Iterable[str]]) -> None:
+        rows: dict[str, list[int]] = defaultdict(list)
+        for at, words in enumerate(words_by_row):
+            for word in words:
+                rows[word].append(at)
+        letters = _letters_of("\n".join(rows)).split(b"\n")
+        self._words: dict[object, list[_Word]] = defaultdict(list)
+        for of_word, (word, places) in zip(letters, rows.items(), strict=True):
+            meetings = frozenset(_MEETING.findall(of_word))
+            runs = [] if meetings else _runs_of(word)
+            key = min(meetings) if meetings else _beginning(runs[0])
+            self._words[key].append(_Word(word, places, runs, meetings))
+
+    def in_texts(self, texts: Sequence[Text]) -> dict[int, list[str]]:
+        """By the place of their row, those that may be there."""
+        letters, meetings = _letters_in(texts), _meetings_in(texts)
+        begins = {letters[at : at + _BEGINNING] for at in range(len(letters))}
+        found: dict[int, list[str]] = defaultdict(list)
+        for key in self._words.keys() & {*meetings, *begins, ""}:
+            for word, places, runs, needed in self._words[key]:
+                if needed <= meetings and all(run in letters for run in runs):
+                    for at in places:
+                        found[at].append(word)
+        return found
+
+
+def _beginning(run: str) -> str:
+    return run[:_BEGINNING] if len(run) >= _BEGINNING else ""
+
+
+@lru_cache(maxsize=4)
+def _words_of(catalog: Catalog) -> _Words:
+    return _Words(one.words for one in catalog.sought_lines)
+
+
+@lru_cache(maxsize=4)
+def _retyped_words_of(catalog: Catalog) -> _Words:
+    """Those that are others in plain form."""
+    rows = [() if one.last_resort else one.words for one in catalog.sought_lines]
+    in_plain_form = plain_words([*dict.fromkeys(chain.from_iterable(rows))])
+    return _Words({in_plain_form[one] for one in words} - {*words} for words in rows)
 
 
 def _hits_retyped(
-    sought: SoughtLine, words: Sequence[str], texts: Sequence[Retyped], known: Sequence[str]
+    sought: SoughtLine, words: Sequence[str], texts: Sequence[Retyped], known: AbstractSet[str]
 ) -> list[Hit]:
     """In lines that no row knows as they are."""
-    if not words:
-        return []
     lines = [(one, line) for one in texts for line in one.plain.lines_with(words)]
     if not lines:
         return []
@@ -178,12 +240,11 @@ def _joined(text: str) -> str:
 
 
 def _letters_in(texts: Iterable[Text]) -> str:
-    """Each run of letters once, in small letters."""
+    """Each run of letters once, in small letters and without tags."""
     found: set[bytes] = set()
     others: set[str] = set()
     for one in texts:
-        said = _TAG.sub(" ", one.small) if one.section == SMI.name else one.small
-        lines = _letters_of(said).split(b"\n")
+        lines = _letters_of(one.small).split(b"\n")
         found.update(b" ".join(set(lines)).split())
         if not one.small.isascii():
             others.update(_NOT_ASCII.findall(one.small))
@@ -195,26 +256,23 @@ def _meetings_in(texts: Iterable[Text]) -> set[tuple[bytes, bytes]]:
     return {pair for one in texts for pair in _MEETING.findall(_letters_of(one.small))}
 
 
-@cache  # the words of the catalog
-def _meetings_of(word: str) -> frozenset[tuple[bytes, bytes]]:
-    return frozenset(_MEETING.findall(_letters_of(word)))
-
-
 def _letters_of(small: str) -> bytes:
     return small.encode("ascii", "replace").translate(_LETTERS)
 
 
-def _may_be_in(letters: str, word: str) -> bool:
-    return word in letters or (not word.isalpha() and all(run in letters for run in _runs_of(word)))
+def _runs_of(word: str) -> list[str]:
+    """The longest first; there is one at least."""
+    runs = [word] if word.isalpha() else sorted(_RUN.findall(word), key=len, reverse=True)
+    return runs or [""]
 
 
-@cache  # the words of the catalog
-def _runs_of(word: str) -> tuple[str, ...]:
-    return tuple(_RUN.findall(word))
-
-
-def _hits(sought: SoughtLine, words: Sequence[str], texts: Iterable[Text]) -> list[Hit]:
-    lines = [(one.section, line) for one in texts for line in one.lines_with(words)]
+def _hits(
+    sought: SoughtLine, words: Sequence[str], texts: Iterable[Text], others: AbstractSet[str]
+) -> list[Hit]:
+    """`others`: lines of other rows."""
+    lines = [
+        (one.section, line) for one in texts for line in one.lines_with(words) if line not in others
+    ]
     if not lines:
         return []
     search = compiled(sought.pattern).search

@@ -115,8 +115,9 @@ def _completed(
         fix = replace(fix, kind="hands", concern=None, text=fix.by_hand or fix.text)
     if fix and fix.declare:
         fix = replace(fix, is_declared=_has(spec, fix.declare))
-    is_declared = bool(check.keys & spec.declared)
-    essential = finding.essential or check.essential or is_declared
+    essential = finding.essential or check.essential or bool(check.keys & spec.declared)
+    if (fix, essential) == (finding.fix, finding.essential):
+        return finding
     return replace(finding, fix=fix, essential=essential)
 
 

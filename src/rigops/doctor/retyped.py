@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
 _MARKS: Final = "\"'`\u00b4\u00ab\u00bb\u201a\u2018\u2019\u201c\u201d"
-_STRAIGHT: Final = str.maketrans(dict.fromkeys("\u00b4\u2018\u2019", "'"))
-_WITHOUT_MARKS: Final = str.maketrans(dict.fromkeys(_MARKS, ""))
+_CURLY: Final = re.compile("[\u00b4\u2018\u2019]")
+_EVERY_MARK: Final = re.compile(f"[{_MARKS}]+")
 
 _COLORS: Final = re.compile(
     r"(?:\\{1,4}(?:x1[bB]|033|u001[bB]|e(?=\[))|#033|\^\[)(?:\[[0-9;]{0,20}[mK])?|"
@@ -26,12 +27,12 @@ _TAG: Final = re.compile(
     r"(?: [^<>\n]{0,200})?/?>"
 )
 _ESCAPES: Final = re.compile(r"\\{1,8}(?=[_*<>\[\](){}#|~.!/+\"'`-])")
-_BLANKS: Final = re.compile(r"\\{1,4}[tr](?![a-z])|#011|[ \t\u3000]{1,400}")
+_BLANKS: Final = re.compile(r"\\{1,4}[tr](?![a-z])|#011|[ \t\u3000]{2,400}|[\t\u3000]")
 _SEVERAL: Final = re.compile(r" {2,400}")
 _END: Final = re.compile(r"\\{1,4}n(?!vidia)")  # no folder of Windows
-_EMPHASIS: Final = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=\w)\*(?![\w*])")
+_EMPHASIS: Final = re.compile(r"\*{2,3}|\*(?<![\w*]\*)(?=\w)|\*(?<=\w\*)(?![\w*])")
 _SLASHES: Final = re.compile(r"(?<![:/])/{2,4}(?=\w)")
-_AROUND_SIGNS: Final = re.compile(r" ?([:=]) |(?<=\w) ([:=])(?=\w)")
+_AROUND_SIGNS: Final = re.compile(r" ([:=]) |([:=]) | (?<=\w )([:=])(?=\w)")
 
 _CAN_NOT: Final = re.compile(r"\bcan(?:'|no|n')t\b", re.IGNORECASE)
 _CONTRACTED: Final = re.compile(r"(?<=[a-z])n't\b", re.IGNORECASE)
@@ -74,8 +75,8 @@ def plain(text: str) -> str:
         text = _EMPHASIS.sub("", text)
     if "//" in text:
         text = _SLASHES.sub("/", text)
-    text = _in_one_way(_BLANKS.sub(" ", text.translate(_STRAIGHT)))
-    return _AROUND_SIGNS.sub(r"\1\2", _SEVERAL.sub(" ", text.translate(_WITHOUT_MARKS)))
+    text = _in_one_way(_BLANKS.sub(" ", _CURLY.sub("'", text)))
+    return _AROUND_SIGNS.sub(r"\1\2\3", _SEVERAL.sub(" ", _EVERY_MARK.sub("", text)))
 
 
 def pieces(line: str) -> list[str]:
@@ -90,8 +91,7 @@ def _in_one_way(text: str) -> str:
     return _AUXILIARY.sub(lambda found: found.lastgroup or "", text)
 
 
-@cache  # the words of the catalog
-def plain_words(words: tuple[str, ...]) -> dict[str, str]:
+def plain_words(words: Sequence[str]) -> dict[str, str]:
     """All at once, since there are thousands."""
     return dict(zip(words, map(str.strip, plain("\n".join(words)).split("\n")), strict=True))
 

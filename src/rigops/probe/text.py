@@ -43,7 +43,7 @@ class Stamp:
 
 def lines(text: str) -> list[str]:
     """Without colors, carriage returns and what ends the last line."""
-    plain = [_ESCAPES.sub("", line).rstrip("\r") for line in text.split("\n")]
+    plain = [line.rstrip("\r") for line in _ESCAPES.sub("", text).split("\n")]
     return plain[:-1] if plain[-1] == "" else plain
 
 

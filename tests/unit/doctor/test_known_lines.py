@@ -130,7 +130,9 @@ def test_every_finding_is_that_of_a_check() -> None:
 def test_each_row_is_sought_without_reading_the_others() -> None:
     sought = load(None).sought_lines
     assert tuple(one.read() for one in sought) == ROWS
-    assert [one[:2] for one in sought] == [(row.words, row.pattern) for row in ROWS]
+    assert [one[:3] for one in sought] == [
+        (row.words, row.pattern, row.last_resort) for row in ROWS
+    ]
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.base.decide import NCCL_CONF
 from rigops.concerns.concern import Concern
 from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.machine import limits, nccl
@@ -23,6 +22,8 @@ def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
 
 
 def _files(spec: RigSpec) -> Sequence[str]:
+    from rigops.concerns.base.decide import NCCL_CONF
+
     return (NCCL_CONF,) if spec.nccl is not None else ()
 
 

@@ -202,10 +202,11 @@ def _status(examined: Examined, incident: Incident) -> Status:
 def _is_the_card(examined: Examined, incident: Incident, found: Sequence[Incident]) -> bool:
     """Where several programs met it again and again, and no other card had it."""
     is_a_storm = incident.count >= _A_STORM and incident.programs >= _SEVERAL
-    others = {one.address for one in found if one.number in _OF_PROGRAMS} - {incident.address}
     is_compared = len(incident.processes) > 1 or (views.gpu_count(examined) or 0) > 1
     is_asked = incident.number in _OF_PROGRAMS and incident.address is not None
-    return is_asked and is_a_storm and is_compared and not others
+    if not (is_asked and is_a_storm and is_compared):
+        return False
+    return {one.address for one in found if one.number in _OF_PROGRAMS} == {incident.address}
 
 
 def _summary(incident: Incident, meaning: str, *, came_back: bool) -> str:

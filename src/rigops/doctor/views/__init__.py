@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from rigops.doctor.examined import once
 from rigops.probe.section import Section
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
@@ -26,6 +27,7 @@ def has_no_gpu(examined: Examined) -> bool:
     return gpu_count(examined) == 0
 
 
+@once
 def gpu_count(examined: Examined) -> int | None:
     """None: unknown. Of several sources the greatest: a list may have lost its end."""
     snapshot = examined.snapshot

@@ -70,9 +70,13 @@ def _uuid(examined: Examined, incident: Incident) -> str | None:
     known = (named.get((boot, incident.address or "")) for boot in _boots(incident))
     if uuid := next(filter(None, known), None):
         return uuid
-    cards = examined.cards if incident.boot == "current" else ()
-    here = (one.smi.uuid for one in cards if one.smi and one.address == incident.address)
-    return next((uuid.lower() for uuid in here if uuid), None)
+    return _here(examined).get(incident.address) if incident.boot == "current" else None
+
+
+@once
+def _here(examined: Examined) -> dict[str | None, str]:
+    cards = ((one.address, one.smi.uuid) for one in examined.cards if one.smi)
+    return {address: uuid.lower() for address, uuid in cards if uuid}
 
 
 @once

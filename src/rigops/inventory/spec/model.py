@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar, cast
 
 from rigops.dataclass import dataclass
@@ -221,7 +222,7 @@ class RigSpec:
             return cast("T | None", getattr(self, key.name))
         return cast("T | None", self.others.get(key.name))
 
-    @property
+    @cached_property
     def declared(self) -> frozenset[str]:
         named = {name for name in self.FIELDS if getattr(self, name) is not None}
         return frozenset(named | self.others.keys())

@@ -126,7 +126,7 @@ def wall(stamped: Stamped) -> float | None:
     if stamped.form in {"human", "syslog"}:
         return _of_year(stamped.value)
     if stamped.form == "iso":
-        moment = _moment(stamped)
+        moment = _moment(stamped.value, stamped.zone)
         return moment.timestamp() if moment else None
     return float(stamped.value) if stamped.form == "unix" else None
 
@@ -136,7 +136,7 @@ def utc(stamped: Stamped) -> str | None:
     if stamped.form == "unix":
         moment = datetime.fromtimestamp(int(stamped.value.partition(".")[0]), timezone.utc)
     elif stamped.form == "iso" and stamped.zone:
-        known = _moment(stamped)
+        known = _moment(stamped.value, stamped.zone)
         if known is None:
             return None
         moment = known
@@ -145,11 +145,12 @@ def utc(stamped: Stamped) -> str | None:
     return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
-def _moment(stamped: Stamped) -> datetime | None:
-    whole, _, part = stamped.value.replace("T", " ").partition(".")
+@lru_cache(maxsize=2)  # it is asked for in two forms
+def _moment(value: str, zone: str) -> datetime | None:
+    whole, _, part = value.replace("T", " ").partition(".")
     try:
         local = datetime.fromisoformat(whole).replace(tzinfo=timezone.utc)
-        return local - _offset(stamped.zone) + timedelta(seconds=float(f"0.{part or 0}"))
+        return local - _offset(zone) + timedelta(seconds=float(f"0.{part or 0}"))
     except (ValueError, OverflowError):
         return None
 

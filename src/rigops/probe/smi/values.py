@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from functools import lru_cache
 from typing import TypeVar
 
 from rigops.dataclass import dataclass
@@ -81,11 +82,13 @@ def bare(value: str) -> str:
     return value[1:-1].strip() if bracketed else value
 
 
+@lru_cache(maxsize=1024)
 def is_absent(value: str) -> bool:
     plain = bare(value)[:_LONGEST].lower()
     return plain in _ABSENT or plain.startswith(_ABSENT_BEGINNINGS)
 
 
+@lru_cache(maxsize=1024)  # each card says most of them again
 def is_trouble(value: str) -> bool:
     plain = bare(value)
     return len(plain) <= _LONGEST and _TROUBLE.fullmatch(plain.lower()) is not None
