@@ -94,7 +94,7 @@ def has_failed(tree: Tree, options: str, record: FailedModules | None) -> Blocke
 
 
 def options(spec: RigSpec) -> str:
-    """What the modules are told as they load, of which their copies may depend."""
+    """Their parameters as words; copies between cards may depend on them."""
     every = ((module, *one) for module, its in spec.module_options or () for one in its)
     return " ".join(f"{module}.{name}={value}" for module, name, value in sorted(every))
 
