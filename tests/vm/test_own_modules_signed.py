@@ -31,7 +31,7 @@ pytestmark = pytest.mark.shard(VM_RIGS)
 def rig(module_vm: Machines, tmp_path_factory: pytest.TempPathFactory) -> Rig:
     system = own_machine.system(GOOD, layouts.UEFI)
     cards = ("GeForce RTX 3090",) * 3
-    machine = module_vm.up(layout=layouts.UEFI, system=system, memory=1536, cards=cards)
+    machine = module_vm.up(layout=layouts.UEFI, system=system, memory=3072, cards=cards)
     laptop = Laptop(tmp_path_factory.mktemp("laptop"))
     rig = Rig(machine, laptop, GOOD, own_tree.files(GOOD, OWN))
     rig.own()
