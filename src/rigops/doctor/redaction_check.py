@@ -74,7 +74,10 @@ def _without_names(
         *map(redact, (finding.subject, finding.summary, finding.why, str(dict(finding.data)))),
         fix and (fix.kind, fix.concern, fix.is_declared),
         fix and redact(f"{fix.declare} {fix.text} {fix.by_hand}"),
-    ), [(one.section, redact_line(one.line, one.section)) for one in finding.evidence]
+    ), list(
+        # Two may have been different in their secret alone.
+        dict.fromkeys((one.section, redact_line(one.line, one.section)) for one in finding.evidence)
+    )
 
 
 def _changed_line(original: Bundle, redacted: Bundle, check_id: str) -> Evidence:

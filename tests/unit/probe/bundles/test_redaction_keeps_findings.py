@@ -111,9 +111,10 @@ def test_the_character_that_marks_an_address_in_between_is_only_a_character() ->
         f"{INIT}\nJan 31 18:00:00 nvidia kernel: usb usb3: SerialNumber:\n{INIT}\n",
         "token=[\n  access-points:\n",
         f"keys: [\n\tone,\n\ttwo\n{XID}",
+        f"{XID.strip()} -----BEGIN PRIVATE KEY-----\n{XID.strip()} -----BEGIN PRIVATE KEY-----x\n",
     ],
 )
-def test_an_empty_value_a_host_named_nvidia_and_an_unfinished_list_change_nothing(
+def test_an_empty_value_a_host_named_nvidia_an_unfinished_list_and_equal_lines_change_nothing(
     text: str,
 ) -> None:
     assert changed_by_redaction(log(text)) is None
