@@ -17,6 +17,7 @@ from rigops.concerns.registry import every_section
 from rigops.doctor import notes
 from rigops.doctor.check import Check
 from rigops.doctor.host_report import HostReport, summary
+from rigops.doctor.line_search import words_of
 from rigops.doctor.registry import CHECKS, NOTHING_KNOWN, Known, examine, sections_for
 from rigops.doctor.stories import put_together
 from rigops.errors import RigopsError, usage_error
@@ -53,7 +54,7 @@ class Examiner:
         """The tables that most checks look into; each is else read on first use."""
         for spec in specs:
             catalog = host_catalog(spec)
-            _ = catalog.gpus, catalog.drivers, catalog.firmware
+            _ = catalog.named_cards, catalog.drivers, catalog.firmware, words_of(catalog)
 
     def refuse_lines_of_no_check(self, catalog: Catalog) -> None:
         """Nothing would ever show them."""

@@ -103,7 +103,7 @@ def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[Know
         return {}
     rows = catalog.sought_lines
     wrapped = [Text(one.section, _joined(one.whole)) for one in texts if one.section == PASTED.name]
-    near = _words_of(catalog).in_texts((*texts, *wrapped))
+    near = words_of(catalog).in_texts((*texts, *wrapped))
     found: dict[int, list[Hit]] = {}
     meant: dict[int, KnownLine] = {}
     named: set[str] = set()
@@ -122,7 +122,7 @@ def hits_by_row(texts: Sequence[Text], catalog: Catalog) -> dict[str, tuple[Know
     retyped = [Retyped(one) for one in pasted if len(one.text) <= _LONGEST_RETYPED]
     if any({*one.lines.values()} - known - {""} for one in retyped):
         plains = [one.plain for one in retyped]
-        near = _words_of(catalog).in_texts(plains)
+        near = words_of(catalog).in_texts(plains)
         near_retyped = _retyped_words_of(catalog).in_texts(plains)
         # Broad words mean something as they were printed only.
         for at in (near.keys() | near_retyped.keys()) - found.keys():
@@ -161,7 +161,7 @@ class Retyped:
         self.plain = Text(text.section, "\n".join(self.lines))
 
 
-class _Words:
+class Words:
     """Words of rows, by what a text that has one of them has too.
 
     That is where two runs of letters meet, or else how the longest run begins.
@@ -198,16 +198,16 @@ def _beginning(run: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _words_of(catalog: Catalog) -> _Words:
-    return _Words(one.words for one in catalog.sought_lines)
+def words_of(catalog: Catalog) -> Words:
+    return Words(one.words for one in catalog.sought_lines)
 
 
 @lru_cache(maxsize=4)
-def _retyped_words_of(catalog: Catalog) -> _Words:
+def _retyped_words_of(catalog: Catalog) -> Words:
     """Those that are others in plain form."""
     rows = [() if one.last_resort else one.words for one in catalog.sought_lines]
     in_plain_form = plain_words([*dict.fromkeys(chain.from_iterable(rows))])
-    return _Words({in_plain_form[one] for one in words} - {*words} for words in rows)
+    return Words({in_plain_form[one] for one in words} - {*words} for words in rows)
 
 
 def _hits_retyped(
