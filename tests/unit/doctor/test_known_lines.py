@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.catalog import load
+from rigops.catalog import Catalog, load, loader
 from rigops.catalog.known_lines import compiled, fault_of
 from rigops.doctor.examined import Examined
 from rigops.doctor.known_lines import has_known_lines, known_lines
@@ -133,6 +133,16 @@ def test_each_row_is_sought_without_reading_the_others() -> None:
     assert [one[:3] for one in sought] == [
         (row.words, row.pattern, row.last_resort) for row in ROWS
     ]
+
+
+def test_what_rows_and_cards_are_found_by_is_seen_without_reading_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cards = [(one.name, one.aliases, one.pci_ids) for one in load(None).gpus]
+    monkeypatch.setattr(loader, "_parsed", None)
+
+    assert len(Catalog().sought_lines) == len(ROWS)
+    assert [one[:3] for one in Catalog().named_cards] == cards
 
 
 @cache
