@@ -46,17 +46,20 @@ _LESS: Final[Mapping[Severity, Severity]] = {"fail": "warn", "warn": "info", "in
 
 
 @once
+def _texts(examined: Examined) -> Sequence[Text]:
+    return texts_of(examined.snapshot)
+
+
+@once
 def _hits(examined: Examined) -> Mapping[str, tuple[KnownLine, Sequence[Hit]]]:
-    return hits_by_row(texts_of(examined.snapshot), examined.catalog)
+    return hits_by_row(_texts(examined), examined.catalog)
 
 
 @once
 def known_lines(examined: Examined) -> Mapping[str, tuple[Finding, ...]]:
     """By the id of their check."""
-    snapshot = examined.snapshot
-    texts = texts_of(snapshot)
-    hits = _hits(examined)
-    earlier = _earlier_lines(snapshot) if hits else frozenset()
+    texts, hits = _texts(examined), _hits(examined)
+    earlier = _earlier_lines(examined.snapshot) if hits else frozenset()
     told: dict[str, list[Finding]] = defaultdict(list)
     for row, found in hits.values():
         if not hits.keys() & set(row.follows):
