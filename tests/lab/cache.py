@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _KEPT = 7 * 86400
+_KEPT_WITHOUT_ROOM = 2 * 3600  # longer than anything that uses a tree runs
+_ROOM = 20 << 30  # bytes free
 
 
 def folder() -> Path:
@@ -56,8 +58,9 @@ def built(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
 
 def _drop_unused(siblings: Path) -> None:
     """Each edit of a recipe makes another tree; the old ones go some time after their last use."""
+    kept = _KEPT if shutil.disk_usage(folder()).free > _ROOM else _KEPT_WITHOUT_ROOM
     for tree in siblings.glob("*"):
-        if time.time() - tree.stat().st_mtime > _KEPT:
+        if time.time() - tree.stat().st_mtime > kept:
             shutil.rmtree(tree, ignore_errors=True)
 
 
