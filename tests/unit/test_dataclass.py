@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, asdict, field, replace
+from threading import Barrier
 
 import pytest
 
@@ -93,3 +95,44 @@ def test_no_method_but_init_is_compiled_for_a_class() -> None:
     }
     assert own == set()
     assert "__setattr__" not in vars(Card)
+
+
+def test_a_class_has_its_fields_and_defaults_before_its_first_instance() -> None:
+    @dataclass
+    class Fan:
+        rpm: int = field(default=900, metadata={"unit": "1/min"})
+        curve: list[int] = field(default_factory=list)
+
+    @dataclass
+    class Pump(Fan):
+        flow: int = 0
+
+    assert [one.name for one in dataclasses.fields(Pump)] == ["rpm", "curve", "flow"]
+    assert dataclasses.fields(Fan)[0].metadata == {"unit": "1/min"}
+    assert Fan.rpm == 900
+    assert not hasattr(Fan, "curve")
+
+
+def test_threads_that_make_the_first_instances_at_once_get_whole_ones() -> None:
+    threads, tries = 8, 100
+    begin = Barrier(threads)
+    classes = []
+    for _ in range(tries):
+
+        @dataclass(frozen=True)
+        class Slot:
+            name: str
+            lanes: int = 16
+
+        classes.append(Slot)
+
+    def made() -> list[str]:
+        found = []
+        for cls in classes:
+            begin.wait()
+            found.append(f"{cls('0a') == cls('0a')} {cls('0a').lanes}")
+        return found
+
+    with ThreadPoolExecutor(threads) as pool:
+        found = [one.result() for one in [pool.submit(made) for _ in range(threads)]]
+    assert found == [["True 16"] * tries] * threads

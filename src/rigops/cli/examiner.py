@@ -17,8 +17,8 @@ from rigops.concerns.registry import every_section
 from rigops.doctor import notes
 from rigops.doctor.check import Check
 from rigops.doctor.host_report import HostReport, summary
-from rigops.doctor.line_search import words_of
 from rigops.doctor.registry import CHECKS, NOTHING_KNOWN, Known, examine, sections_for
+from rigops.doctor.searched import words_of
 from rigops.doctor.stories import put_together
 from rigops.errors import RigopsError, usage_error
 from rigops.hosts.probing import CollectedHost, internal_error
@@ -72,8 +72,8 @@ class Examiner:
 
     def ask_for_a_driver(self, bundle: Bundle, spec: RigSpec | None) -> Sequence[Section[Any]]:
         """Only where the driver is in question: apt takes seconds for its lists."""
-        catalog = host_catalog(spec)
-        findings = examine(HostSnapshot(bundle), spec, catalog, checks=self._checks)
+        checks = [one for one in self._checks if any("apply" in kind for kind in one.fixes)]
+        findings = examine(HostSnapshot(bundle), spec, host_catalog(spec), checks=checks)
         in_question = any(one.fix and one.fix.concern == NVIDIA_DRIVER.name for one in findings)
         needed = from_bundle.sections(spec) if in_question else ()
         return [section for section in needed if section.name not in bundle.sections]

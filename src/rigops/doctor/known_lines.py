@@ -17,7 +17,8 @@ from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.line_search import Hit, Text, hits_by_row, is_in, texts_of
+from rigops.doctor.line_search import hits_by_row, texts_of
+from rigops.doctor.searched import Hit, Text, is_in
 from rigops.doctor.views.cards import answers, subject_of
 from rigops.probe.address import normal
 from rigops.probe.kernel_log import stamps

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field, replace
 from itertools import islice
 from pathlib import Path
@@ -34,11 +34,16 @@ _FIX = "Take the bundle again, or remove its meta.json: the sections alone are e
 
 @dataclass(frozen=True)
 class Collected:
+    """`parsed`: the text as each parser read it: a bundle is looked at several times."""
+
     text: str = field(repr=False)
     rc: int = 0
     ms: int | None = None
     root: bool = False
     timed_out: bool = False
+    parsed: dict[Callable[[str], object], object] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def is_complete(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from rigops.dataclass import dataclass
 
@@ -17,7 +17,7 @@ Facts = TypeVar("Facts")
 
 @dataclass(frozen=True)
 class Answer(Generic[Facts]):
-    """The output of one section, parsed on first use."""
+    """The output of one section, parsed when first asked for."""
 
     section: Section[Facts]
     collected: Collected | None
@@ -29,7 +29,10 @@ class Answer(Generic[Facts]):
             self.collected.is_complete or self.collected.text.strip()
         ):
             return None
-        return self.section.parse(self.collected.text)
+        parse, parsed = self.section.parse, self.collected.parsed
+        if parse not in parsed:
+            parsed[parse] = parse(self.collected.text)
+        return cast("Facts", parsed[parse])
 
     @cached_property
     def or_empty(self) -> Facts:

@@ -11,7 +11,8 @@ from rigops.doctor.card import Card
 from rigops.doctor.check import Check
 from rigops.doctor.examined import Examined, once
 from rigops.doctor.finding import Evidence, Finding, Fix, Status, fix_by_hand
-from rigops.doctor.line_search import is_in, texts_of
+from rigops.doctor.line_search import texts_of
+from rigops.doctor.searched import is_in
 from rigops.doctor.views import board, pcie, peers, proof
 from rigops.doctor.views.cards import judge_answering
 from rigops.numbers import whole

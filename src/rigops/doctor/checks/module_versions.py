@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from rigops.doctor.check import Check
 from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix, fix_by_hand
-from rigops.doctor.line_search import is_in, texts_of
+from rigops.doctor.line_search import texts_of
+from rigops.doctor.searched import is_in
 from rigops.doctor.views import driver_advice, driver_state, modules_on_disk, next_boot
 from rigops.doctor.views.driver_state import numbers
 from rigops.probe.sections.dkms import SECTION as DKMS

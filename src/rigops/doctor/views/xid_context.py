@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from rigops.doctor.line_search import is_in, texts_of
+from rigops.doctor.line_search import texts_of
+from rigops.doctor.searched import is_in
 from rigops.probe.snapshot import HostSnapshot
 
 
