@@ -22,7 +22,6 @@ _LETTERS: Final = bytes(
 _RUN: Final = re.compile(r"[a-z]+")
 _MEETING: Final = re.compile(rb"([a-z]{3}) +(?=([a-z]{3}))")  # ends of runs of letters
 _TAG: Final = re.compile(r"<[^<>\n]{1,80}>")  # of XML, which says nothing
-_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _BEGINNING: Final = 3
 
 
@@ -35,7 +34,7 @@ class Hit(NamedTuple):
 class _Word(NamedTuple):
     text: str
     rows: list[int]
-    runs: list[str]
+    run: str
     meetings: frozenset[tuple[bytes, bytes]]
 
 
@@ -90,18 +89,19 @@ class Words:
         self._words: dict[object, list[_Word]] = defaultdict(list)
         for of_word, (word, places) in zip(letters, rows.items(), strict=True):
             meetings = frozenset(_MEETING.findall(of_word))
-            runs = [] if meetings else _runs_of(word)
-            key = min(meetings) if meetings else _beginning(runs[0])
-            self._words[key].append(_Word(word, places, runs, meetings))
+            run = "" if meetings else max(_RUN.findall(word), key=len, default="")
+            key = min(meetings) if meetings else _beginning(run)
+            self._words[key].append(_Word(word, places, run, meetings))
 
     def in_texts(self, texts: Sequence[Text]) -> dict[int, list[str]]:
-        """By the place of their row, those that may be there."""
+        """By the place of their row, those that are there."""
+        whole = "\n".join(one.small for one in texts)
         letters, meetings = _letters_in(texts), _meetings_in(texts)
         begins = {letters[at : at + _BEGINNING] for at in range(len(letters))}
         found: dict[int, list[str]] = defaultdict(list)
         for key in self._words.keys() & {*meetings, *begins, ""}:
-            for word, places, runs, needed in self._words[key]:
-                if needed <= meetings and all(run in letters for run in runs):
+            for word, places, run, needed in self._words[key]:
+                if run in letters and needed <= meetings and word in whole:
                     for at in places:
                         found[at].append(word)
         return found
@@ -119,13 +119,10 @@ def words_of(catalog: Catalog) -> Words:
 def _letters_in(texts: Iterable[Text]) -> str:
     """Each run of letters once, in small letters and without tags."""
     found: set[bytes] = set()
-    others: set[str] = set()
     for one in texts:
-        lines = _letters_of(one.small).split(b"\n")
-        found.update(b" ".join(set(lines)).split())
-        if not one.small.isascii():
-            others.update(_NOT_ASCII.findall(one.small))
-    return " ".join((b" ".join(found).decode(), *others))
+        lines = set(_letters_of(one.small).split(b"\n"))
+        found.update(b" ".join(lines).split())
+    return b" ".join(found).decode()
 
 
 def _meetings_in(texts: Iterable[Text]) -> set[tuple[bytes, bytes]]:
@@ -135,9 +132,3 @@ def _meetings_in(texts: Iterable[Text]) -> set[tuple[bytes, bytes]]:
 
 def _letters_of(small: str) -> bytes:
     return small.encode("ascii", "replace").translate(_LETTERS)
-
-
-def _runs_of(word: str) -> list[str]:
-    """The longest first; there is one at least."""
-    runs = [word] if word.isalpha() else sorted(_RUN.findall(word), key=len, reverse=True)
-    return runs or [""]

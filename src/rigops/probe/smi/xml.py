@@ -15,8 +15,11 @@ _CARD = "gpu"
 _PROCESSES = "processes"
 _PROCESS = "process_info"
 _CLOCKS = "supported_clocks"
+_NAME = r"[A-Za-z_][\w.-]{0,63}"
+# A value with its tags at once, as nearly all are; and every tag alone.
 _TAG = re.compile(
-    r"<!--|-->|<(?P<close>/?)(?P<name>[A-Za-z_][\w.-]{0,63})(?P<more>(?:\s[^<>]{0,200})?)>",
+    rf"<(?!(?:{_ROOT}|{_CARD}|{_PROCESS})>)(?P<leaf>{_NAME})>(?P<value>[^<>]{{0,400}})</(?P=leaf)>|"
+    rf"<!--|-->|<(?P<close>/?)(?P<name>{_NAME})(?P<more>(?:\s[^<>]{{0,200}})?)>",
     re.ASCII,
 )
 _ID = re.compile(r"""\sid\s?=\s?["']([^"']{0,64})["']""")
@@ -71,14 +74,27 @@ class _Reading:
         self.output.is_complete = self._was_begun and self._is_ended and closed
 
     def _take(self, tag: re.Match[str], before: str) -> None:
-        close, name, more = tag.groups()
-        if name is None:
+        leaf, value, close, name, more = tag.groups()
+        if leaf:
+            self._add_outside(before)
+            self._take_leaf(leaf, value, tag[0])
+        elif name is None:
             self._add_outside(before)
         elif close:
             self._close(tag, name, before)
         else:
             self._add_outside(before)
             self._open(tag, name, more)
+
+    def _take_leaf(self, name: str, value: str, said: str) -> None:
+        self._opened_at = None
+        if len(self._stack) < DEEPEST:
+            self._stack.append(name)
+            self._say(value, said)
+            self._stack.pop()
+        else:
+            self._add_outside(value)
+            self._leave(name)
 
     def _open(self, tag: re.Match[str], name: str, more: str) -> None:
         identity = _ID.search(more) if more else None
@@ -96,11 +112,7 @@ class _Reading:
 
     def _close(self, tag: re.Match[str], name: str, before: str) -> None:
         if self._opened_at is not None and self._stack[-1] == name:
-            value = before.strip()
-            if "&" in value:
-                for entity, character in _ENTITIES.items():
-                    value = value.replace(entity, character)
-            self._say(Leaf(value, self._text[self._opened_at : tag.end()].strip()))
+            self._say(before, self._text[self._opened_at : tag.end()].strip())
         else:
             self._add_outside(before)
         self._opened_at = None
@@ -110,11 +122,20 @@ class _Reading:
             if self._card:
                 self._card.is_closed = True
             self._card, self._stack = None, []
-        elif name in self._stack:
+        else:
+            self._leave(name)
+
+    def _leave(self, name: str) -> None:
+        if name in self._stack:
             while self._stack.pop() != name:
                 pass
 
-    def _say(self, leaf: Leaf) -> None:
+    def _say(self, value: str, said: str) -> None:
+        value = value.strip()
+        if "&" in value:
+            for entity, character in _ENTITIES.items():
+                value = value.replace(entity, character)
+        leaf = Leaf(value, said)
         if self._card is None:
             self.output.head.setdefault("/".join(self._stack), leaf)
         elif _PROCESS in self._stack and self._stack[0] == _PROCESSES and self._card.processes:
