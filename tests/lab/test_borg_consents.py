@@ -195,7 +195,7 @@ def test_a_passphrase_that_somebody_changed_is_named_everywhere_with_its_cure(ri
     noticed = " ".join(rig.plan(**rig.declared())["notices"])
     rig.apply(**rig.declared())
     assert not rig.starts("rigops-borg")
-    journal = rig.does("journalctl -q -u rigops-borg -o cat | tail -n 5")
+    journal = rig.does("journalctl -q -u rigops-borg -o cat | tail -n 10")
     drilled = rig.answer("--drill", code=1)["drill"]
     listed = rig.laptop.rigops("snapshots", NAME, "--json", *INVENTORY)
     for text in (error["fix"], str(finding), noticed, journal, drilled["fix"], listed.out):
