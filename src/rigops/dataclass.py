@@ -2,7 +2,7 @@
 
 The one of the standard library compiles six methods for each class: for some 400 classes that was
 a third of the start of a command. Here classes share all but `__init__`, which is made for the
-first instance: a look at a host makes half of the classes, a paste a fifth. A frozen class has a
+first instance: a command has instances of half of them, a paste of a fifth. A frozen class has a
 hash, and type checkers refuse to assign to it; at run time nothing does.
 """
 
@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
     from dataclasses import dataclass as dataclass  # noqa: PLC0414 - exported
+
+    def make_classes(*packages: str) -> None: ...
+
 else:
     Class = TypeVar("Class", bound=type)
 
     _FIELDS = "__dataclass_fields__"
     _MAKING = RLock()
+    _UNMADE: dict[_Fields, None] = {}
 
     def dataclass(
         cls: Class | None = None, /, *, frozen: bool = False, kw_only: bool = False
@@ -39,15 +43,22 @@ else:
             cls.__eq__ = _is_equal
             cls.__hash__ = _hash if frozen else None
             setattr(cls, _FIELDS, fields)
+            _UNMADE[fields] = None
             return cls
 
         return decorate if cls is None else decorate(cls)
+
+    def make_classes(*packages: str) -> None:
+        """Those of these packages are made now, and no first instance has to wait for it."""
+        for fields in [*_UNMADE]:
+            if fields.cls.__module__.startswith(packages):
+                fields.make()
 
     class _Fields:
         """Stands where the fields of a class will be."""
 
         def __init__(self, cls: type, *, kw_only: bool) -> None:
-            self._cls, self._kw_only = cls, kw_only
+            self.cls, self._kw_only = cls, kw_only
 
         def __get__(self, _: object, owner: type) -> dict[str, dataclasses.Field]:
             self.make()
@@ -55,9 +66,9 @@ else:
 
         def make(self) -> None:
             """By a twin: a thread that makes an instance meanwhile finds all of it or nothing."""
-            cls = self._cls
+            cls = self.cls
             with _MAKING:
-                if vars(cls)[_FIELDS] is not self:
+                if self not in _UNMADE:
                     return
                 lacking = {"__dict__", "__weakref__", "__init__", _FIELDS}
                 own = {name: value for name, value in vars(cls).items() if name not in lacking}
@@ -73,6 +84,7 @@ else:
                 cls.__compared__ = attrgetter("__class__", *names)
                 for name in ("__match_args__", "__dataclass_params__", "__init__", _FIELDS):
                     setattr(cls, name, vars(twin)[name])
+                del _UNMADE[self]
 
     def _repr(self: object) -> str:
         shown = (field.name for field in dataclasses.fields(self) if field.repr)

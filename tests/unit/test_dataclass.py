@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, asdict, field, replace
+from inspect import signature
 from threading import Barrier
 
 import pytest
 
-from rigops.dataclass import dataclass
+from rigops.dataclass import dataclass, make_classes
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,18 @@ def test_a_class_has_its_fields_and_defaults_before_its_first_instance() -> None
     assert dataclasses.fields(Fan)[0].metadata == {"unit": "1/min"}
     assert Fan.rpm == 900
     assert not hasattr(Fan, "curve")
+
+
+def test_classes_of_a_package_are_made_when_there_is_time_for_it() -> None:
+    @dataclass
+    class Fan:
+        rpm: int = 900
+
+    assert "rpm" not in signature(Fan).parameters
+    make_classes("tests.unit.another.")
+    assert "rpm" not in signature(Fan).parameters
+    make_classes("tests.unit.")
+    assert "rpm" in signature(Fan).parameters
 
 
 def test_threads_that_make_the_first_instances_at_once_get_whole_ones() -> None:

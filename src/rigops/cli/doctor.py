@@ -321,7 +321,7 @@ def _probe(
             import rigops.probe.registry
         with IMPORTING:
             import rigops.report.doctor  # noqa: F401 - imported while the host answers
-        examiner().read_catalogs(one.spec for one in chosen)
+        examiner().prepare(one.spec for one in chosen)
 
     return probe_hosts(chosen, options, judge, Terminal(), import_the_rest)
 

@@ -14,6 +14,7 @@ from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
 from rigops.concerns.nvidia_driver.from_bundle import chooser
 from rigops.concerns.registry import every_section
+from rigops.dataclass import make_classes
 from rigops.doctor import notes
 from rigops.doctor.check import Check
 from rigops.doctor.host_report import HostReport, summary
@@ -50,8 +51,9 @@ class Examiner:
         """All sections for all checks: also what no check needs is reported if it is unparsed."""
         return every_section() if len(self._checks) == len(CHECKS) else sections_for(self._checks)
 
-    def read_catalogs(self, specs: Iterable[RigSpec | None]) -> None:
-        """The tables that most checks look into; each is else read on first use."""
+    def prepare(self, specs: Iterable[RigSpec | None]) -> None:
+        """What is else made and read on first use: for the time in which hosts answer."""
+        make_classes("rigops.probe.", "rigops.doctor.", "rigops.catalog.")
         for spec in specs:
             catalog = host_catalog(spec)
             _ = catalog.named_cards, catalog.drivers, catalog.firmware, words_of(catalog)
