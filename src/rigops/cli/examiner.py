@@ -74,7 +74,7 @@ class Examiner:
 
     def ask_for_a_driver(self, bundle: Bundle, spec: RigSpec | None) -> Sequence[Section[Any]]:
         """Only where the driver is in question: apt takes seconds for its lists."""
-        checks = [one for one in self._checks if any("apply" in kind for kind in one.fixes)]
+        checks = [one for one in self._checks if one.is_for_apply]
         findings = examine(HostSnapshot(bundle), spec, host_catalog(spec), checks=checks)
         in_question = any(one.fix and one.fix.concern == NVIDIA_DRIVER.name for one in findings)
         needed = from_bundle.sections(spec) if in_question else ()

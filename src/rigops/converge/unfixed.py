@@ -17,7 +17,7 @@ def unfixed_checks(channel: HostChannel, request: HostRequest) -> tuple[str, ...
     """The checks of doctor that find them; none where the host did not answer."""
     from rigops.doctor.registry import CHECKS, examine, sections_for  # noqa: PLC0415 - heavy
 
-    checks = [one for one in CHECKS if any("apply" in kind for kind in one.fixes)]
+    checks = [one for one in CHECKS if one.is_for_apply]
     with suppress(TransportError, ProbeError):
         sections = sections_for(checks)
         found = collect(channel.connection, sections, host=request.name, as_root=channel.privilege)

@@ -49,6 +49,11 @@ class Check:
         return " ".join(cleandoc(self.run.__doc__ or "").partition("\n")[2].split())
 
     @property
+    def is_for_apply(self) -> bool:
+        """Whether apply can fix what it finds."""
+        return any("apply" in kind for kind in self.fixes)
+
+    @property
     def sections(self) -> tuple[Section[Any], ...]:
         """All that it may look into."""
         return (*views.COUNTS_CARDS, *self.needs) if self.needs_gpu else self.needs
